@@ -1,0 +1,98 @@
+package servers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"syscall"
+	"testing"
+)
+
+const (
+	// startAttempts is how often a server is started when its port was taken meanwhile.
+	startAttempts = 5
+	// redisReady is what redis-server writes once it answers.
+	redisReady = "Ready to accept connections"
+)
+
+// Redis is a redis-server that keeps nothing on disk.
+type Redis struct {
+	// Host and Port are where it listens, also after a restart.
+	Host string
+	Port int
+
+	process process
+}
+
+// StartRedis starts a redis-server. Directives are added to its command line, such as
+// "--requirepass", "secret". Close it when done.
+func StartRedis(ctx context.Context, directives ...string) (*Redis, error) {
+	if err := Require(ctx, "redis-server", "redis-server"); err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "redis-")
+	if err != nil {
+		return nil, fmt.Errorf("starting redis-server: %w", err)
+	}
+	for range startAttempts {
+		var port int
+		if port, err = FreePort(); err != nil {
+			break
+		}
+		r := &Redis{Host: "127.0.0.1", Port: port}
+		r.process = process{
+			program: "redis-server",
+			args: append([]string{"--bind", r.Host, "--port", strconv.Itoa(port),
+				"--save", "", "--appendonly", "no", "--dir", dir}, directives...),
+			dir:   dir,
+			ready: redisReady,
+		}
+		if err = r.process.start(ctx); err == nil {
+			return r, nil
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, errors.Join(err, os.RemoveAll(dir))
+}
+
+// RunRedis is StartRedis for a test or benchmark: it fails tb when the server cannot be
+// started, and stops it when tb ends.
+func RunRedis(tb testing.TB, directives ...string) *Redis {
+	tb.Helper()
+	r, err := StartRedis(context.Background(), directives...)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := r.Close(); err != nil {
+			tb.Error(err)
+		}
+	})
+	return r
+}
+
+// Addr is host:port.
+func (r *Redis) Addr() string { return net.JoinHostPort(r.Host, strconv.Itoa(r.Port)) }
+
+// Stop ends the server; connections to it are refused until Start.
+func (r *Redis) Stop() error { return r.process.stop() }
+
+// Start starts a stopped server again, at the same address and empty.
+func (r *Redis) Start(ctx context.Context) error { return r.process.start(ctx) }
+
+// Pause makes the server hang (SIGSTOP): the kernel still accepts connections, nobody
+// answers.
+func (r *Redis) Pause() error { return r.process.signal(syscall.SIGSTOP) }
+
+// Resume ends a Pause.
+func (r *Redis) Resume() error { return r.process.signal(syscall.SIGCONT) }
+
+// Close ends the server and removes its directory.
+func (r *Redis) Close() error {
+	return errors.Join(r.process.kill(), os.RemoveAll(r.process.dir))
+}

@@ -1,0 +1,218 @@
+package limiter
+
+import (
+	"cmp"
+	"context"
+	_ "embed" // the scripts
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+// Defaults of RedisConfig, those of the plugin's configuration.
+const (
+	DefaultRedisPort             = 6379
+	DefaultRedisTimeout          = 1000 * time.Millisecond
+	DefaultRedisKeepAliveTimeout = 10 * time.Second
+	DefaultRedisPoolSize         = 100
+)
+
+const (
+	// minRedisConnections lets decisions run side by side although few connections are
+	// kept: PoolSize bounds idle ones, as in APISIX, not concurrency.
+	minRedisConnections = 64
+	// redisBufferSize (bytes) of a connection, each way: a decision is some 300 bytes.
+	redisBufferSize = 4 << 10
+	// minRedisReset stands for the 0 that Redis says in a window's last millisecond.
+	minRedisReset = time.Millisecond
+)
+
+// RedisConfig says which Redis server counts. Equal values mean the same server.
+type RedisConfig struct {
+	// Host is a name or address. Required.
+	Host string
+	// Port, 1 to 65535. Default (0): DefaultRedisPort.
+	Port int
+	// Username is the ACL user. Default (empty): the server's default user.
+	Username string
+	// Password authenticates. Default (empty): no authentication.
+	Password string
+	// Database is selected after connecting. Default: 0.
+	Database int
+	// Timeout bounds one decision: waiting for a connection, dialling, the TLS and Redis
+	// handshakes, sending and receiving, all together. Default (0 or less):
+	// DefaultRedisTimeout.
+	Timeout time.Duration
+	// KeepAliveTimeout is how long an unused connection is kept. Default (0 or less):
+	// DefaultRedisKeepAliveTimeout.
+	KeepAliveTimeout time.Duration
+	// PoolSize is how many unused connections are kept. Default (0 or less):
+	// DefaultRedisPoolSize.
+	PoolSize int
+	// TLS encrypts the connection. Default: false.
+	TLS bool
+	// TLSVerify checks the server's certificate against Host and the system's
+	// authorities. Default: false, any certificate is accepted.
+	TLSVerify bool
+}
+
+// withDefaults is c with every default filled in, so that an omitted field and its
+// default are the same setting.
+func (c RedisConfig) withDefaults() RedisConfig {
+	c.Port = cmp.Or(c.Port, DefaultRedisPort)
+	if c.Timeout <= 0 {
+		c.Timeout = DefaultRedisTimeout
+	}
+	if c.KeepAliveTimeout <= 0 {
+		c.KeepAliveTimeout = DefaultRedisKeepAliveTimeout
+	}
+	if c.PoolSize <= 0 {
+		c.PoolSize = DefaultRedisPoolSize
+	}
+	c.TLSVerify = c.TLSVerify && c.TLS
+	return c
+}
+
+func (c *RedisConfig) address() string {
+	return net.JoinHostPort(c.Host, strconv.Itoa(c.Port))
+}
+
+//go:embed fixed.lua
+var fixedSource string
+
+var fixedScript = redis.NewScript(fixedSource)
+
+// Redis is a [Limiter] whose counters live in one Redis server, under the names that
+// start with "graphql-limit-count:". A decision is one script on one key in one round
+// trip (two when the server does not know the script yet).
+//
+// A command whose outcome is unknown is not sent again, since it could charge twice: the
+// decision fails instead. Nothing else is remembered of a failure, so the first decision
+// after the server's return succeeds.
+type Redis struct {
+	cfg    RedisConfig
+	client *redis.Client
+	// holders counts who may still use client: the owner and every decision under way.
+	// Who brings it to 0 closes the client.
+	holders atomic.Int64
+	closed  atomic.Bool
+}
+
+var _ Limiter = (*Redis)(nil)
+
+// NewRedis returns a limiter for cfg. It connects when first used. Close it when done.
+func NewRedis(cfg RedisConfig) *Redis {
+	cfg = cfg.withDefaults()
+	r := &Redis{cfg: cfg, client: redis.NewClient(redisOptions(cfg))}
+	r.holders.Store(1)
+	return r
+}
+
+func redisOptions(cfg RedisConfig) *redis.Options {
+	return &redis.Options{
+		Addr:     cfg.address(),
+		Dialer:   newDialer(cfg),
+		Username: cfg.Username,
+		Password: cfg.Password,
+		DB:       cfg.Database,
+
+		// One attempt. -1 is go-redis's spelling of no retries.
+		MaxRetries:    -1,
+		DialerRetries: 1,
+
+		DialTimeout:           cfg.Timeout,
+		ReadTimeout:           cfg.Timeout,
+		WriteTimeout:          cfg.Timeout,
+		PoolTimeout:           cfg.Timeout,
+		ContextTimeoutEnabled: true,
+
+		PoolSize:         max(cfg.PoolSize, minRedisConnections),
+		MaxIdleConns:     cfg.PoolSize,
+		ConnMaxIdleTime:  cfg.KeepAliveTimeout,
+		PipelinePoolSize: -1, // nothing is pipelined
+		ReadBufferSize:   redisBufferSize,
+		WriteBufferSize:  redisBufferSize,
+
+		// RESP2 and no client identity: a handshake of one or two commands, which every
+		// server and proxy knows.
+		Protocol:                 2,
+		DisableIdentity:          true,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	}
+}
+
+// Charge implements [Limiter]. It returns within Timeout, or sooner when ctx ends; an
+// error of the server or of reaching it is wrapped, and names the server's address but no
+// key and no credential.
+func (r *Redis) Charge(ctx context.Context, key string, cost int64, q Quota) (Result, error) {
+	if err := q.check(cost); err != nil {
+		return Result{}, err
+	}
+	if !r.acquire() {
+		return Result{}, fmt.Errorf("charging a counter on redis %s: %w", r.cfg.address(), ErrClosed)
+	}
+	defer r.release()
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
+	defer cancel()
+	result, err := chargeFixed(ctx, r.client, key, cost, &q)
+	if err != nil {
+		return Result{}, fmt.Errorf("charging a counter on redis %s: %w", r.cfg.address(), err)
+	}
+	return result, nil
+}
+
+// Close gives up the limiter: no new decision starts, and the connections are closed as
+// soon as those under way are done. It may be called again.
+func (r *Redis) Close() {
+	if r.closed.CompareAndSwap(false, true) {
+		r.release()
+	}
+}
+
+// acquire keeps the client open until release. It fails once the limiter is closed.
+func (r *Redis) acquire() bool {
+	if r.holders.Add(1) > 1 && !r.closed.Load() {
+		return true
+	}
+	r.release()
+	return false
+}
+
+func (r *Redis) release() {
+	if r.holders.Add(-1) == 0 {
+		_ = r.client.Close() // fails only when it is closed already
+	}
+}
+
+// chargeFixed runs a fixed window's decision.
+func chargeFixed(ctx context.Context, c redis.Scripter, key string, cost int64, q *Quota) (Result, error) {
+	addUpTo := int64(-1)
+	if q.ForgiveRejected {
+		addUpTo = q.Limit
+	}
+	reply, err := fixedScript.Run(ctx, c, []string{redisKey(Fixed, key)},
+		cost, milliseconds(q.Window), addUpTo).Int64Slice()
+	if err != nil {
+		return Result{}, err
+	}
+	if len(reply) != 2 || reply[0] < 0 || reply[0] > MaxCount {
+		return Result{}, errors.New("the script's reply is not a counter")
+	}
+	reset := max(time.Duration(reply[1])*time.Millisecond, minRedisReset)
+	return decideFixed(q, reply[0], cost, reset), nil
+}
+
+// milliseconds is d in whole milliseconds, rounded up.
+func milliseconds(d time.Duration) int64 {
+	ms := d.Milliseconds()
+	if d%time.Millisecond > 0 {
+		ms++
+	}
+	return ms
+}
