@@ -1,0 +1,99 @@
+package cost
+
+import "slices"
+
+// cursor is a place in a document as decorations see it: the type whose fields
+// are selected there and the pinned chains that lead there. Without a type
+// nothing matches.
+type cursor struct {
+	typ   *typeDefinition
+	state int32
+}
+
+// states is the matching automaton of one compilation: a state is a set of path
+// prefixes that are still live, shortest first. State 0 has none.
+type states struct {
+	model *Model
+	sets  [][]*pathNode
+	index map[string]int32
+	key   []byte
+}
+
+func newStates(m *Model) *states {
+	return &states{model: m, sets: [][]*pathNode{nil}, index: map[string]int32{}}
+}
+
+// intern returns the state of a set of live prefixes.
+func (s *states) intern(live []*pathNode) int32 {
+	if len(live) == 0 {
+		return 0
+	}
+	s.key = s.key[:0]
+	for _, n := range live {
+		s.key = append(s.key, byte(n.id), byte(n.id>>8), byte(n.id>>16), byte(n.id>>24))
+	}
+	if i, ok := s.index[string(s.key)]; ok {
+		return i
+	}
+	i := int32(len(s.sets))
+	s.sets = append(s.sets, slices.Clone(live))
+	s.index[string(s.key)] = i
+	return i
+}
+
+// step selects a field: the weight it has there (nil: the plain one), its
+// declaration if the schema has one, and the cursor below it.
+func (s *states) step(at cursor, field string) (*weight, *fieldDefinition, cursor) {
+	if at.typ == nil {
+		return nil, nil, cursor{}
+	}
+	declared := at.typ.fields[field]
+	var w *weight
+	if declared != nil {
+		w = s.typeWeight(declared.returns)
+	}
+	var buffer [8]*pathNode
+	live := buffer[:0]
+	visit := func(prefix *pathNode) {
+		node := prefix.fields[field]
+		if node == nil {
+			return
+		}
+		w = merge(w, node.weight)
+		if len(node.fields) > 0 {
+			live = append(live, node)
+		}
+	}
+	// A chain that starts at the type under the cursor is shorter than any that
+	// began above it, and live chains are kept shortest first.
+	if start := s.model.types[at.typ.name]; start != nil {
+		visit(start)
+	}
+	for _, prefix := range s.sets[at.state] {
+		visit(prefix)
+	}
+	if declared == nil || declared.result == nil {
+		return w, declared, cursor{}
+	}
+	return w, declared, cursor{typ: declared.result, state: s.intern(live)}
+}
+
+// typeWeight is the rule for a type, nil without one.
+func (s *states) typeWeight(name string) *weight {
+	if n := s.model.types[name]; n != nil {
+		return n.weight
+	}
+	return nil
+}
+
+// narrow enters a fragment on a type: the cursor moves to that type if the
+// schema knows it; the pinned chains stay live.
+func (at cursor) narrow(schema *Schema, condition string) cursor {
+	if condition == "" || schema == nil {
+		return at
+	}
+	if t := schema.types[condition]; t != nil {
+		at.typ = t
+	}
+	return at
+}

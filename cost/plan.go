@@ -1,0 +1,262 @@
+package cost
+
+import (
+	"encoding/json"
+
+	"github.com/graphql-go/graphql/language/ast"
+)
+
+// Plan is a document compiled for a strategy, a model and a schema: what does
+// not depend on variables is folded into constants, the rest is a list of sums
+// in the order of evaluation. It is immutable.
+type Plan struct {
+	strategy      Strategy
+	variables     []string
+	variableIndex map[string]int // only while compiling
+	operations    []operationPlan
+}
+
+// variable returns the index of a variable in Variables, adding it when it is new.
+func (p *Plan) variable(name string) int {
+	i, ok := p.variableIndex[name]
+	if !ok {
+		i = len(p.variables)
+		p.variableIndex[name] = i
+		p.variables = append(p.variables, name)
+	}
+	return i
+}
+
+// operationPlan is the compiled form of one operation.
+type operationPlan struct {
+	root  operand
+	sums  []sum
+	terms []term
+	slots []slot
+}
+
+// operand is a number: known, or the result of a sum.
+type operand struct {
+	known float64
+	sum   int // index into operationPlan.sums plus 1; 0 means known
+}
+
+func constant(n float64) operand { return operand{known: n} }
+
+// sum is the range of the terms that it adds up.
+type sum struct{ from, to int }
+
+// term is one summand: an operand as it is, or a field with that below it.
+type term struct {
+	below  operand
+	weight *fieldWeight // nil: the operand as it is
+}
+
+// fieldWeight is a field's weight as far as it is known.
+type fieldWeight struct {
+	add, mul   float64
+	quantified bool
+	// adds and muls are the arguments not folded in, for they read variables.
+	adds, muls []source
+	assumed    *float64
+}
+
+// slot is one variable that an operation reads: its index in Plan.variables and
+// the default that the operation declares.
+type slot struct {
+	variable int
+	fallback Value
+}
+
+// Variables names the variables that bear on the cost, in the order in which
+// Cost takes their values. The slice must not be changed.
+func (p *Plan) Variables() []string { return p.variables }
+
+// Cost is the raw cost of the dearest selected operation, 0 to MaxCost. values
+// are the request's values for Variables(), in that order; the zero Value, and
+// any beyond the end of values, is a variable that was not supplied.
+func (p *Plan) Cost(values []Value) float64 {
+	dearest := 0.0
+	for i := range p.operations {
+		dearest = max(dearest, p.operations[i].cost(p.strategy, values))
+	}
+	return dearest
+}
+
+// CostJSON is Cost with the request's variables as a decoded JSON object; nil is
+// none.
+func (p *Plan) CostJSON(variables map[string]json.RawMessage) float64 {
+	values := make([]Value, len(p.variables))
+	for i, name := range p.variables {
+		values[i] = JSONValue(variables[name])
+	}
+	return p.Cost(values)
+}
+
+// scratchSize is the number of sums and variables that are evaluated without
+// allocating.
+const scratchSize = 32
+
+func (p *operationPlan) cost(s Strategy, supplied []Value) float64 {
+	if p.root.sum == 0 {
+		return p.root.known
+	}
+	var valueBuffer [scratchSize]Value
+	var resultBuffer [scratchSize]float64
+	values := valueBuffer[:0]
+	for _, slot := range p.slots {
+		v := slot.fallback
+		if slot.variable < len(supplied) && supplied[slot.variable].Set() {
+			v = supplied[slot.variable]
+		}
+		values = append(values, v)
+	}
+	results := resultBuffer[:0]
+	for _, sum := range p.sums {
+		total := 0.0
+		for _, t := range p.terms[sum.from:sum.to] {
+			total = saturate(total + t.value(s, results, values))
+		}
+		results = append(results, total)
+	}
+	return p.root.value(results)
+}
+
+func (o operand) value(results []float64) float64 {
+	if o.sum == 0 {
+		return o.known
+	}
+	return results[o.sum-1]
+}
+
+func (t *term) value(s Strategy, results []float64, values []Value) float64 {
+	below := t.below.value(results)
+	if t.weight == nil {
+		return below
+	}
+	return t.weight.resolve(values).apply(s, below)
+}
+
+// resolve folds in the arguments that read variables.
+func (w *fieldWeight) resolve(values []Value) fieldWeight {
+	resolved := fieldWeight{add: w.add, mul: w.mul, quantified: w.quantified}
+	for _, a := range w.adds {
+		if v := a.resolve(values); v.kind == count {
+			resolved.add = saturate(resolved.add + v.num)
+		}
+	}
+	for _, m := range w.muls {
+		if v := m.resolve(values); v.kind == count {
+			resolved.multiply(v.num)
+		}
+	}
+	if !resolved.quantified && w.assumed != nil {
+		resolved.multiply(*w.assumed)
+	}
+	return resolved
+}
+
+func (w *fieldWeight) multiply(by float64) {
+	w.mul = saturate(w.mul * by)
+	w.quantified = true
+}
+
+func (s source) resolve(values []Value) Value {
+	if s.slot >= 0 && values[s.slot].Set() {
+		return values[s.slot]
+	}
+	return s.value
+}
+
+// apply is the cost of a field whose selections cost below. Under NodeQuantifier
+// a field without a count passes on what is below it, weights untouched.
+func (w fieldWeight) apply(s Strategy, below float64) float64 {
+	if s == NodeQuantifier && !w.quantified {
+		return below
+	}
+	return saturate(saturate(below*w.mul) + w.add)
+}
+
+// builder adds up a selection set, folding what is known.
+type builder struct {
+	compiler *compiler
+	known    float64
+	terms    []term
+}
+
+// add adds an operand as it is.
+func (b *builder) add(o operand) {
+	switch {
+	case o.sum > 0:
+		b.flush()
+		b.terms = append(b.terms, term{below: o})
+	default:
+		b.known = saturate(b.known + o.known)
+	}
+}
+
+// flush keeps what was folded so far in its place among the terms: floating
+// point sums depend on their order.
+func (b *builder) flush() {
+	if b.known != 0 {
+		b.terms = append(b.terms, term{below: constant(b.known)})
+		b.known = 0
+	}
+}
+
+// field adds a field with that below it. declared may be nil.
+func (b *builder) field(below operand, w *weight, arguments []*ast.Argument, declared *fieldDefinition) {
+	resolved := b.weight(w, arguments, declared)
+	if len(resolved.adds)+len(resolved.muls) > 0 {
+		b.flush()
+		b.terms = append(b.terms, term{below: below, weight: &resolved})
+		return
+	}
+	resolved = resolved.resolve(nil)
+	s := b.compiler.options.Strategy
+	switch {
+	case below.sum == 0:
+		b.known = saturate(b.known + resolved.apply(s, below.known))
+	case s == NodeQuantifier && !resolved.quantified:
+		b.add(below)
+	default:
+		b.flush()
+		b.terms = append(b.terms, term{below: below, weight: &resolved})
+	}
+}
+
+// weight looks up a field's arguments and folds those that read no variable,
+// unless one before them does: products saturate, so their order matters.
+func (b *builder) weight(w *weight, arguments []*ast.Argument, declared *fieldDefinition) fieldWeight {
+	f := fieldWeight{add: w.add, mul: w.mul, assumed: w.assumed}
+	for _, name := range w.addArguments {
+		from := b.compiler.argument(name, arguments, declared)
+		if from.slot >= 0 || len(f.adds) > 0 {
+			f.adds = append(f.adds, from)
+		} else if from.value.kind == count {
+			f.add = saturate(f.add + from.value.num)
+		}
+	}
+	for _, name := range w.mulArguments {
+		from := b.compiler.argument(name, arguments, declared)
+		if from.slot >= 0 || len(f.muls) > 0 {
+			f.muls = append(f.muls, from)
+		} else if from.value.kind == count {
+			f.multiply(from.value.num)
+		}
+	}
+	return f
+}
+
+// finish is the operand that stands for the total.
+func (b *builder) finish() operand {
+	if len(b.terms) == 0 {
+		return constant(b.known)
+	}
+	b.flush()
+	c := b.compiler
+	from := len(c.terms)
+	c.terms = append(c.terms, b.terms...)
+	c.sums = append(c.sums, sum{from: from, to: len(c.terms)})
+	return operand{sum: len(c.sums)}
+}

@@ -1,0 +1,410 @@
+package cost
+
+import (
+	"fmt"
+	"unicode/utf8"
+)
+
+// maxValueDepth bounds the nesting of default values and types in SDL.
+const maxValueDepth = 500
+
+// ParseSDL reads a schema in GraphQL's schema definition language (October 2021,
+// section 3, with its extensions). Only what bears on cost is kept; validity
+// beyond the grammar is not checked. Without a schema definition the root types
+// are Query, Mutation and Subscription.
+func ParseSDL(sdl []byte) (*Schema, error) {
+	if !utf8.Valid(sdl) {
+		return nil, fmt.Errorf("parse schema: not valid UTF-8")
+	}
+	p := sdlParser{
+		scan:   scanner{src: string(sdl)},
+		schema: &Schema{types: map[string]*typeDefinition{}},
+		roots:  map[string]string{},
+	}
+	if err := p.document(); err != nil {
+		return nil, fmt.Errorf("parse schema: %w", err)
+	}
+	s := p.schema
+	if err := s.link(); err != nil {
+		return nil, fmt.Errorf("parse schema: %w", err)
+	}
+	if len(p.roots) == 0 {
+		p.roots = map[string]string{"query": "Query", "mutation": "Mutation", "subscription": "Subscription"}
+	}
+	s.query = s.types[p.roots["query"]]
+	s.mutation = s.types[p.roots["mutation"]]
+	s.subscription = s.types[p.roots["subscription"]]
+	return s, nil
+}
+
+// sdlParser is a recursive descent parser with one token of lookahead.
+type sdlParser struct {
+	scan   scanner
+	token  token
+	schema *Schema
+	roots  map[string]string // operation -> type name, as schema definitions say
+}
+
+func (p *sdlParser) advance() (err error) {
+	p.token, err = p.scan.next()
+	return err
+}
+
+// fault is an error at the current token.
+func (p *sdlParser) fault(expected string) error {
+	line := 1
+	for i := range p.token.start {
+		if p.scan.src[i] == '\n' {
+			line++
+		}
+	}
+	found := p.scan.text(p.token)
+	if p.token.kind == tokenEOF {
+		found = "the end"
+	}
+	return fmt.Errorf("line %d: expected %s, found %.40q", line, expected, found)
+}
+
+func (p *sdlParser) is(kind tokenKind) bool { return p.token.kind == kind }
+
+// keyword reports whether the current token is that name.
+func (p *sdlParser) keyword(word string) bool {
+	return p.token.kind == tokenName && p.scan.text(p.token) == word
+}
+
+// skip passes over a token of that kind if it is the current one.
+func (p *sdlParser) skip(kind tokenKind) (bool, error) {
+	if p.token.kind != kind {
+		return false, nil
+	}
+	return true, p.advance()
+}
+
+func (p *sdlParser) expect(kind tokenKind) error {
+	if p.token.kind != kind {
+		return p.fault(fmt.Sprintf("%q", string(rune(kind))))
+	}
+	return p.advance()
+}
+
+func (p *sdlParser) name() (string, error) {
+	if p.token.kind != tokenName {
+		return "", p.fault("a name")
+	}
+	name := p.scan.text(p.token)
+	return name, p.advance()
+}
+
+func (p *sdlParser) document() error {
+	if err := p.advance(); err != nil {
+		return err
+	}
+	for !p.is(tokenEOF) {
+		if err := p.definition(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *sdlParser) description() error {
+	if p.is(tokenString) || p.is(tokenBlockString) {
+		return p.advance()
+	}
+	return nil
+}
+
+func (p *sdlParser) definition() error {
+	if err := p.description(); err != nil {
+		return err
+	}
+	if p.keyword("extend") {
+		if err := p.advance(); err != nil {
+			return err
+		}
+	}
+	if !p.is(tokenName) {
+		return p.fault("a type definition")
+	}
+	keyword := p.scan.text(p.token)
+	parse, ok := map[string]func() error{
+		"schema": p.schemaDefinition, "directive": p.directiveDefinition,
+		"type": p.fieldsType, "interface": p.fieldsType,
+		"scalar": p.scalar, "union": p.union, "enum": p.enum, "input": p.input,
+	}[keyword]
+	if !ok {
+		return p.fault("a type definition")
+	}
+	if err := p.advance(); err != nil {
+		return err
+	}
+	return parse()
+}
+
+func (p *sdlParser) schemaDefinition() error {
+	if err := p.directives(); err != nil {
+		return err
+	}
+	return p.block('{', '}', func() error {
+		operation, err := p.name()
+		if err != nil {
+			return err
+		}
+		if err := p.expect(':'); err != nil {
+			return err
+		}
+		p.roots[operation], err = p.name()
+		return err
+	})
+}
+
+// block reads bracketed items, if the opening bracket is there.
+func (p *sdlParser) block(open, end tokenKind, item func() error) error {
+	opened, err := p.skip(open)
+	if err != nil || !opened {
+		return err
+	}
+	for !p.is(end) {
+		if p.is(tokenEOF) {
+			return p.fault(fmt.Sprintf("%q", string(rune(end))))
+		}
+		if err := item(); err != nil {
+			return err
+		}
+	}
+	return p.advance()
+}
+
+// fieldsType reads an object or interface type after its keyword.
+func (p *sdlParser) fieldsType() error {
+	name, err := p.name()
+	if err != nil {
+		return err
+	}
+	t := p.schema.define(name)
+	if p.keyword("implements") {
+		if err := p.advance(); err != nil {
+			return err
+		}
+		if err := p.nameList('&'); err != nil {
+			return err
+		}
+	}
+	if err := p.directives(); err != nil {
+		return err
+	}
+	return p.block('{', '}', func() error { return p.field(t) })
+}
+
+// nameList reads names with a separator between them, and perhaps before the first.
+func (p *sdlParser) nameList(separator tokenKind) error {
+	for first := true; ; first = false {
+		separated, err := p.skip(separator)
+		if err != nil {
+			return err
+		}
+		if !first && !separated {
+			return nil
+		}
+		if _, err := p.name(); err != nil {
+			return err
+		}
+	}
+}
+
+func (p *sdlParser) field(t *typeDefinition) error {
+	if err := p.description(); err != nil {
+		return err
+	}
+	name, err := p.name()
+	if err != nil {
+		return err
+	}
+	f := &fieldDefinition{}
+	if err := p.block('(', ')', func() error { return p.inputValue(f) }); err != nil {
+		return err
+	}
+	if err := p.expect(':'); err != nil {
+		return err
+	}
+	if f.returns, err = p.typeReference(0); err != nil {
+		return err
+	}
+	t.addField(name, f)
+	return p.directives()
+}
+
+// inputValue reads an argument or input field; its default goes to f, if any.
+func (p *sdlParser) inputValue(f *fieldDefinition) error {
+	if err := p.description(); err != nil {
+		return err
+	}
+	name, err := p.name()
+	if err != nil {
+		return err
+	}
+	if err := p.expect(':'); err != nil {
+		return err
+	}
+	if _, err := p.typeReference(0); err != nil {
+		return err
+	}
+	assigned, err := p.skip('=')
+	if err != nil {
+		return err
+	}
+	if assigned {
+		v, err := p.value(0)
+		if err != nil {
+			return err
+		}
+		if f != nil {
+			f.setDefault(name, v)
+		}
+	}
+	return p.directives()
+}
+
+// typeReference reads a type and returns the name inside its wrappers.
+func (p *sdlParser) typeReference(depth int) (string, error) {
+	if depth > maxValueDepth {
+		return "", p.fault("a type that is nested less deeply")
+	}
+	list, err := p.skip('[')
+	if err != nil {
+		return "", err
+	}
+	var name string
+	if list {
+		if name, err = p.typeReference(depth + 1); err != nil {
+			return "", err
+		}
+		err = p.expect(']')
+	} else {
+		name, err = p.name()
+	}
+	if err != nil {
+		return "", err
+	}
+	_, err = p.skip('!')
+	return name, err
+}
+
+// directives passes over the directives on a definition.
+func (p *sdlParser) directives() error {
+	for p.is('@') {
+		if err := p.advance(); err != nil {
+			return err
+		}
+		if _, err := p.name(); err != nil {
+			return err
+		}
+		if err := p.block('(', ')', func() error { return p.member(0) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// member passes over an argument or an object's field.
+func (p *sdlParser) member(depth int) error {
+	if _, err := p.name(); err != nil {
+		return err
+	}
+	if err := p.expect(':'); err != nil {
+		return err
+	}
+	_, err := p.value(depth)
+	return err
+}
+
+// value reads a constant as the default of an argument. Text, also a numeric
+// one, is no count: APISIX compares the literal with its quotes. An object gives
+// nothing, a list its length.
+func (p *sdlParser) value(depth int) (Value, error) {
+	if depth > maxValueDepth {
+		return Value{}, p.fault("a value that is nested less deeply")
+	}
+	text := p.scan.text(p.token)
+	switch p.token.kind {
+	case tokenInt, tokenFloat:
+		return textValue(text), p.advance()
+	case tokenString, tokenBlockString, tokenName:
+		return Value{kind: unusable}, p.advance()
+	case '[':
+		length := 0
+		err := p.block('[', ']', func() error {
+			length++
+			_, err := p.value(depth + 1)
+			return err
+		})
+		return Number(float64(length)), err
+	case '{':
+		return Value{}, p.block('{', '}', func() error { return p.member(depth + 1) })
+	default:
+		return Value{}, p.fault("a value")
+	}
+}
+
+func (p *sdlParser) scalar() error {
+	name, err := p.name()
+	if err != nil {
+		return err
+	}
+	p.schema.define(name)
+	return p.directives()
+}
+
+func (p *sdlParser) union() error {
+	if err := p.scalar(); err != nil {
+		return err
+	}
+	assigned, err := p.skip('=')
+	if err != nil || !assigned {
+		return err
+	}
+	return p.nameList('|')
+}
+
+func (p *sdlParser) enum() error {
+	if err := p.scalar(); err != nil {
+		return err
+	}
+	return p.block('{', '}', func() error {
+		if err := p.description(); err != nil {
+			return err
+		}
+		if _, err := p.name(); err != nil {
+			return err
+		}
+		return p.directives()
+	})
+}
+
+func (p *sdlParser) input() error {
+	if err := p.scalar(); err != nil {
+		return err
+	}
+	return p.block('{', '}', func() error { return p.inputValue(nil) })
+}
+
+func (p *sdlParser) directiveDefinition() error {
+	if err := p.expect('@'); err != nil {
+		return err
+	}
+	if _, err := p.name(); err != nil {
+		return err
+	}
+	if err := p.block('(', ')', func() error { return p.inputValue(nil) }); err != nil {
+		return err
+	}
+	for _, word := range []string{"repeatable", "on"} {
+		if !p.keyword(word) {
+			continue
+		}
+		if err := p.advance(); err != nil {
+			return err
+		}
+	}
+	return p.nameList('|')
+}

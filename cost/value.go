@@ -1,0 +1,184 @@
+package cost
+
+import (
+	"encoding/json"
+	"math"
+	"strconv"
+)
+
+// Value is what the cost engine sees of an argument's value: nothing, a count,
+// or something that is no count. The zero Value is nothing.
+type Value struct {
+	kind valueKind
+	num  float64
+}
+
+type valueKind uint8
+
+const (
+	// unset gives nothing: the next source of the argument's value is asked.
+	unset valueKind = iota
+	// unusable ends the search without a count: null, text, a boolean, a negative number.
+	unusable
+	// count is a usable number.
+	count
+)
+
+// Number makes a Value of a number: a count when it is finite and not negative
+// (zero is a real count), else unusable.
+func Number(n float64) Value {
+	if n >= 0 && !math.IsInf(n, 1) {
+		return Value{kind: count, num: n + 0} // -0 becomes 0
+	}
+	return Value{kind: unusable}
+}
+
+// Set reports whether the value is anything at all, usable or not.
+func (v Value) Set() bool { return v.kind != unset }
+
+// textValue is a count when text is a decimal number, white space around it
+// allowed ("10", " 1e3 "), else unusable.
+func textValue(text string) Value {
+	n, ok := parseDecimal(text)
+	if !ok {
+		return Value{kind: unusable}
+	}
+	return Number(n)
+}
+
+// JSONValue makes a Value of one variable's JSON text: a number or a decimal
+// string is a count, an array counts its length, anything else, also null and an
+// object, is unusable. raw must be valid JSON; empty raw gives nothing.
+func JSONValue(raw json.RawMessage) Value {
+	raw = trimJSONSpace(raw)
+	if len(raw) == 0 {
+		return Value{}
+	}
+	switch c := raw[0]; {
+	case c == '"':
+		var text string
+		if err := json.Unmarshal(raw, &text); err != nil {
+			return Value{kind: unusable}
+		}
+		return textValue(text)
+	case c == '-' || '0' <= c && c <= '9':
+		n, err := strconv.ParseFloat(string(raw), 64)
+		if err != nil && !math.IsInf(n, 0) {
+			return Value{kind: unusable}
+		}
+		return Number(n)
+	case c == '[':
+		return Number(float64(jsonArrayLen(raw)))
+	default:
+		return Value{kind: unusable}
+	}
+}
+
+// trimJSONSpace cuts the insignificant white space around a JSON text.
+func trimJSONSpace(raw []byte) []byte {
+	space := func(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
+	for len(raw) > 0 && space(raw[0]) {
+		raw = raw[1:]
+	}
+	for len(raw) > 0 && space(raw[len(raw)-1]) {
+		raw = raw[:len(raw)-1]
+	}
+	return raw
+}
+
+// jsonArrayLen counts the elements of a valid JSON array without decoding them.
+func jsonArrayLen(raw []byte) int {
+	depth, commas := 0, 0
+	empty := true
+	for i := 0; i < len(raw); i++ {
+		switch c := raw[i]; c {
+		case '"':
+			empty = false
+			for i++; i < len(raw) && raw[i] != '"'; i++ {
+				if raw[i] == '\\' {
+					i++
+				}
+			}
+		case '[', '{':
+			if depth > 0 {
+				empty = false
+			}
+			depth++
+		case ']', '}':
+			depth--
+		case ',':
+			if depth == 1 {
+				commas++
+			}
+		case ' ', '\t', '\n', '\r':
+		default:
+			empty = false
+		}
+	}
+	if empty {
+		return 0
+	}
+	return commas + 1
+}
+
+// parseDecimal reads text as Lua's tonumber reads a decimal number: white space
+// around it, a sign, digits with an optional point on either side, an exponent.
+// Overflow gives an infinity. Hexadecimal, binary and the words inf and nan are
+// no numbers here.
+func parseDecimal(text string) (n float64, ok bool) {
+	text = trimASCIISpace(text)
+	if !decimalSyntax(text) {
+		return 0, false
+	}
+	n, err := strconv.ParseFloat(text, 64)
+	return n, err == nil || math.IsInf(n, 0)
+}
+
+// trimASCIISpace cuts what C's isspace calls white space; no Unicode space is.
+func trimASCIISpace(s string) string {
+	space := func(c byte) bool { return c == ' ' || '\t' <= c && c <= '\r' }
+	for s != "" && space(s[0]) {
+		s = s[1:]
+	}
+	for s != "" && space(s[len(s)-1]) {
+		s = s[:len(s)-1]
+	}
+	return s
+}
+
+// decimalSyntax reports whether s is [+-]? (digits [. digits?] | . digits) ([eE] [+-]? digits)?
+func decimalSyntax(s string) bool {
+	i := skipSign(s, 0)
+	whole := skipDigits(s, i)
+	digits := whole - i
+	i = whole
+	if i < len(s) && s[i] == '.' {
+		fraction := skipDigits(s, i+1)
+		digits += fraction - i - 1
+		i = fraction
+	}
+	if digits == 0 {
+		return false
+	}
+	if i < len(s) && (s[i] == 'e' || s[i] == 'E') {
+		start := skipSign(s, i+1)
+		if i = skipDigits(s, start); i == start {
+			return false
+		}
+	}
+	return i == len(s)
+}
+
+func skipSign(s string, i int) int {
+	if i < len(s) && (s[i] == '+' || s[i] == '-') {
+		return i + 1
+	}
+	return i
+}
+
+func skipDigits(s string, i int) int {
+	for i < len(s) && isDigit(s[i]) {
+		i++
+	}
+	return i
+}
