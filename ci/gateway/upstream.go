@@ -27,11 +27,11 @@ var balancers = []string{"roundrobin", "chash", "ewma", "least_conn"}
 
 // upstream is where a request goes. It is parsed once and counts its own turns.
 type upstream struct {
-	Type         string  `json:"type"`
-	Scheme       string  `json:"scheme"`
-	Nodes        nodes   `json:"nodes"`
-	PassHost     string  `json:"pass_host"`
-	UpstreamHost string  `json:"upstream_host"`
+	Type         string `json:"type"`
+	Scheme       string `json:"scheme"`
+	Nodes        nodes  `json:"nodes"`
+	PassHost     string `json:"pass_host"`
+	UpstreamHost string `json:"upstream_host"`
 
 	turn atomic.Uint64
 }
