@@ -31,10 +31,7 @@ func (d *Document) nodePlan(operations []*operation, o Options) (*Plan, error) {
 	p := &Plan{strategy: o.Strategy, variableIndex: map[string]int{}}
 	budget := o.maxSelections()
 	for _, op := range operations {
-		c := compiler{
-			document: d, options: o, plan: p, budget: budget,
-			units: map[unit]subtotal{}, slotIndex: map[string]int{},
-		}
+		c := compiler{document: d, options: o, plan: p, budget: budget}
 		compiled, selections, err := c.operation(op)
 		if err != nil {
 			return nil, err
@@ -127,6 +124,9 @@ func (c *compiler) compileUnits(set *ast.SelectionSet, at cursor) error {
 			continue
 		}
 		if top.expanded {
+			if c.units == nil {
+				c.units = map[unit]subtotal{}
+			}
 			c.units[u] = c.set(body, u.at)
 			stack = stack[:len(stack)-1]
 			continue
@@ -264,6 +264,9 @@ func (c *compiler) argument(name string, arguments []*ast.Argument, declared *fi
 func (c *compiler) slot(variable string) int {
 	if i, ok := c.slotIndex[variable]; ok {
 		return i
+	}
+	if c.slotIndex == nil {
+		c.slotIndex = map[string]int{}
 	}
 	c.slotIndex[variable] = len(c.slots)
 	c.slots = append(c.slots, slot{variable: c.plan.variable(variable)})
