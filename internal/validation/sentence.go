@@ -64,7 +64,8 @@ func newFault(e *jsonschema.ValidationError, steps []step, what string, names ..
 	return Fault{
 		Path: slices.Clone(e.InstanceLocation), Keyword: keyword, Names: names,
 		Where: render(steps), What: what,
-		steps: steps, schemaURL: e.SchemaURL,
+		Location: "/" + strings.Join(locationTokens(e.SchemaURL), "/"),
+		steps:    steps,
 	}
 }
 

@@ -16,6 +16,7 @@ package validation
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -48,9 +49,12 @@ type Fault struct {
 	Where string
 	// What is the second part of the sentence: the fault.
 	What string
+	// Location is the JSON pointer, in the schema's document, of the schema that the
+	// value does not match; it tells faults of one value ("/properties/a") from those
+	// of a combination ("/allOf/0/then").
+	Location string
 
-	steps     []step
-	schemaURL string
+	steps []step
 }
 
 // String returns the whole sentence.
@@ -134,8 +138,9 @@ func compareFaults(a, b Fault) int {
 	if c := slices.Compare(a.Names, b.Names); c != 0 {
 		return c
 	}
-	// Keywords of one schema keep the order in which the library looks at them.
-	return strings.Compare(a.schemaURL, b.schemaURL)
+	// A value's own schema comes before a condition on it, which lies deeper. Keywords
+	// of one schema keep the order in which the library looks at them.
+	return cmp.Or(len(a.Location)-len(b.Location), strings.Compare(a.Location, b.Location))
 }
 
 // rank orders the faults of one value.

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 
+	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/require"
 )
 
@@ -54,9 +56,13 @@ const testSchema = `{
   }
 }`
 
+var compiled = sync.OnceValues(func() (*jsonschema.Schema, error) {
+	return Compile("test.json", []byte(testSchema))
+})
+
 func validate(t *testing.T, document string) error {
 	t.Helper()
-	schema, err := Compile("test.json", []byte(testSchema))
+	schema, err := compiled()
 	require.NoError(t, err)
 	value, err := Decode([]byte(document))
 	require.NoError(t, err)
@@ -173,6 +179,8 @@ func TestFaultsAreOnePerValueInPathOrder(t *testing.T) {
 		require.Equal(t, []string{"rules", "0"}, faults[4].Path)
 		require.Equal(t, KeywordAdditionalProperties, faults[5].Keyword)
 		require.Equal(t, []string{"x"}, faults[5].Names)
+		require.Equal(t, "/properties/count", faults[2].Location)
+		require.Equal(t, "/$defs/rule", faults[5].Location)
 	}
 }
 

@@ -1,0 +1,120 @@
+package plugins
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// gate refuses a field, or some of its values, that this version understands but does
+// not act upon: ignoring it would silently switch a limit off.
+type gate struct {
+	field string
+	// refuses reports whether the field's value, after defaults, is not supported.
+	refuses func(value any) bool
+}
+
+// gated lists what is not supported. An entry is removed with the change that makes
+// its field work.
+var gated = []gate{
+	{"rules", present},
+	{"count", isText},
+	{"time_window", isText},
+	{"window_type", otherThan(WindowFixed)},
+	{"burst", present},
+	{"charge_rejected", otherThan(true)},
+	{"counter_scope", present},
+	{"limit_header", otherThan("X-RateLimit-Limit")},
+	{"remaining_header", otherThan("X-RateLimit-Remaining")},
+	{"reset_header", otherThan("X-RateLimit-Reset")},
+	{"standard_headers", otherThan(false)},
+	{"introspection_ttl", otherThan(json.Number("0"))},
+	{"sync_interval", otherThan(json.Number("-1"))},
+	{"policy", oneOf(PolicyRedisCluster, PolicyRedisSentinel)},
+	{"redis_username", present},
+	{"redis_ssl", otherThan(false)},
+	{"redis_ssl_verify", otherThan(false)},
+	{"redis_cluster_nodes", present},
+	{"redis_cluster_name", present},
+	{"redis_cluster_ssl", otherThan(false)},
+	{"redis_cluster_ssl_verify", otherThan(false)},
+	{"redis_sentinels", present},
+	{"redis_master_name", present},
+	{"redis_role", otherThan("master")},
+	{"redis_connect_timeout", otherThan(json.Number("1000"))},
+	{"redis_read_timeout", otherThan(json.Number("1000"))},
+	{"sentinel_username", present},
+	{"sentinel_password", present},
+	{"redis_host", isReference},
+	{"redis_password", isReference},
+	{"introspection_headers", isReference},
+}
+
+// unsupported returns a sentence for each gate that the configuration runs into.
+func unsupported(cfg *Config) []string {
+	var faults []string
+	for _, g := range gated {
+		value, given := cfg.canonical[g.field]
+		if !given || !g.refuses(value) {
+			continue
+		}
+		fault := fmt.Sprintf("field %q is not supported by this version", g.field)
+		if shown := shownValue(g.field, value); shown != "" {
+			fault = fmt.Sprintf("field %q with the value %s is not supported by this version", g.field, shown)
+		}
+		faults = append(faults, fault)
+	}
+	return faults
+}
+
+// shownValue returns a value that explains a refusal: short ones that are no secret.
+func shownValue(field string, value any) string {
+	if slices.Contains(SecretFields(), field) {
+		return ""
+	}
+	switch v := value.(type) {
+	case string:
+		return fmt.Sprintf("%q", v)
+	case bool, json.Number:
+		return fmt.Sprint(v)
+	default:
+		return ""
+	}
+}
+
+func present(any) bool { return true }
+
+func isText(value any) bool {
+	_, text := value.(string)
+	return text
+}
+
+func otherThan(supported any) func(any) bool {
+	return func(value any) bool { return value != supported }
+}
+
+func oneOf(refused ...string) func(any) bool {
+	return func(value any) bool {
+		text, _ := value.(string)
+		return slices.Contains(refused, text)
+	}
+}
+
+// secretSchemes are how references to a secret kept elsewhere begin.
+var secretSchemes = []string{"$env://", "$ENV://", "$aes://", "$secret://"}
+
+// isReference reports whether the value, or a member of it, refers to a secret.
+func isReference(value any) bool {
+	switch v := value.(type) {
+	case string:
+		return slices.ContainsFunc(secretSchemes, func(scheme string) bool { return strings.HasPrefix(v, scheme) })
+	case map[string]any:
+		for _, item := range v {
+			if isReference(item) {
+				return true
+			}
+		}
+	}
+	return false
+}
