@@ -59,25 +59,25 @@ func unsupported(cfg *Config) []string {
 		if !given || !g.refuses(value) {
 			continue
 		}
-		fault := fmt.Sprintf("field %q is not supported by this version", g.field)
-		if shown := shownValue(g.field, value); shown != "" {
-			fault = fmt.Sprintf("field %q with the value %s is not supported by this version", g.field, shown)
-		}
-		faults = append(faults, fault)
+		faults = append(faults, fmt.Sprintf("field %q%s is not supported by this version", g.field, shownValue(g.field, value)))
 	}
 	return faults
 }
 
-// shownValue returns a value that explains a refusal: short ones that are no secret.
+// shownValue returns what explains a refusal beside the field's name: a short value,
+// never a secret.
 func shownValue(field string, value any) string {
+	if isReference(value) {
+		return " with a secret reference"
+	}
 	if slices.Contains(SecretFields(), field) {
 		return ""
 	}
 	switch v := value.(type) {
 	case string:
-		return fmt.Sprintf("%q", v)
+		return fmt.Sprintf(" with the value %q", v)
 	case bool, json.Number:
-		return fmt.Sprint(v)
+		return fmt.Sprintf(" with the value %v", v)
 	default:
 		return ""
 	}

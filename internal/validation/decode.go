@@ -37,6 +37,9 @@ func Decode(raw []byte) (any, error) {
 	if len(bytes.TrimSpace(raw)) == 0 {
 		return nil, errors.New("invalid JSON: the document is empty")
 	}
+	if bytes.HasPrefix(raw, []byte("\ufeff")) {
+		return nil, errors.New("invalid JSON: the document begins with a byte order mark")
+	}
 	if !utf8.Valid(raw) {
 		return nil, errors.New("invalid JSON: the document is not UTF-8")
 	}

@@ -109,6 +109,9 @@ func closest(e *jsonschema.ValidationError, steps []step) string {
 }
 
 func wrongType(want []string, got string) string {
+	if got == "number" && slices.Contains(want, "integer") {
+		got = "number with a fraction"
+	}
 	return fmt.Sprintf("wrong type: expected %s, got %s", strings.Join(want, " or "), got)
 }
 
@@ -154,20 +157,28 @@ func measure(e *jsonschema.ValidationError) string {
 	case *kind.MultipleOf:
 		return fmt.Sprintf("expected %s to be a multiple of %s", number(k.Got), number(k.Want))
 	case *kind.MinItems:
-		return fmt.Sprintf("expected at least %d items, got %d", k.Want, k.Got)
+		return fmt.Sprintf("expected at least %s, got %d", counted(k.Want, "item", "items"), k.Got)
 	case *kind.MaxItems:
-		return fmt.Sprintf("expected at most %d items, got %d", k.Want, k.Got)
+		return fmt.Sprintf("expected at most %s, got %d", counted(k.Want, "item", "items"), k.Got)
 	case *kind.UniqueItems:
 		return fmt.Sprintf("items %d and %d are equal", k.Duplicates[0]+1, k.Duplicates[1]+1)
 	case *kind.Contains:
 		return "no item is as required" + firstCause(e)
 	case *kind.MinProperties:
-		return fmt.Sprintf("expected at least %d properties, got %d", k.Want, k.Got)
+		return fmt.Sprintf("expected at least %s, got %d", counted(k.Want, "property", "properties"), k.Got)
 	case *kind.MaxProperties:
-		return fmt.Sprintf("expected at most %d properties, got %d", k.Want, k.Got)
+		return fmt.Sprintf("expected at most %s, got %d", counted(k.Want, "property", "properties"), k.Got)
 	default:
 		return fmt.Sprintf("keyword %q failed", strings.Join(e.ErrorKind.KeywordPath(), "/"))
 	}
+}
+
+// counted returns a number of things ("1 item", "2 items").
+func counted(n int, one, many string) string {
+	if n == 1 {
+		many = one
+	}
+	return fmt.Sprintf("%d %s", n, many)
 }
 
 // firstCause returns the sentence of the first cause without its place, after a
