@@ -1,0 +1,276 @@
+package plugins
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+
+	"go.uber.org/zap"
+
+	"graphql-limit-count/cost"
+	"graphql-limit-count/introspect"
+	"graphql-limit-count/limiter"
+)
+
+// decision is the course of one request.
+type decision struct {
+	plugin  *Plugin
+	route   *route
+	request request
+
+	outcome outcome
+	refusal *refusal // nil: the request passes
+	headers []header
+
+	serviceID, routeID string
+	charged            int64 // what the request costs, once known
+}
+
+// outcome is how a request ended, as the metrics name it.
+type outcome uint8
+
+const (
+	passed outcome = iota
+	passedPreflight
+	passedDegraded
+	refusedMethod
+	refusedRequest // 400
+	refusedCost
+	refusedQuota
+	failedConfiguration
+	failedIntrospection
+	failedCounter
+	observedCost
+	observedQuota
+	outcomes
+)
+
+// refuse ends the decision with an answer in the upstream's place.
+func (d *decision) refuse(o outcome, r refusal) {
+	d.outcome, d.refusal = o, &r
+}
+
+// fail refuses a request that could not be decided on, or lets it pass where the
+// configuration prefers that. cause goes to the log only.
+func (d *decision) fail(o outcome, what string, cause error, r refusal) {
+	d.plugin.log.failure(what, cause, zap.String("route_id", d.routeID), zap.String("service_id", d.serviceID))
+	if d.route.AllowDegradation() {
+		d.outcome = passedDegraded
+		return
+	}
+	d.refuse(o, r)
+}
+
+// run decides.
+func (d *decision) run() {
+	if d.route.invalid != nil {
+		d.invalidConfiguration()
+		return
+	}
+	if !d.methodAllowed() {
+		return
+	}
+	operations, err := d.operations()
+	if err != nil {
+		d.badRequest(err)
+		return
+	}
+	d.serviceID, _ = d.request.variable(varServiceID)
+	d.routeID, _ = d.request.variable(varRouteID)
+	if err := d.request.failed; err != nil {
+		d.fail(failedCounter, "asking APISIX whose request it is", err, errCounter)
+		return
+	}
+	if !d.cost(operations) {
+		return
+	}
+	d.plugin.metrics.cost(d.charged)
+	if d.route.ShowLimitQuotaHeader {
+		d.headers = append(d.headers, header{headerCost, itoa(d.charged)})
+	}
+	d.charge()
+}
+
+// invalidConfiguration refuses everything on the route, or nothing. The fault was
+// logged when the configuration was read.
+func (d *decision) invalidConfiguration() {
+	if d.route.degrade {
+		d.outcome = passedDegraded
+		return
+	}
+	d.refuse(failedConfiguration, errConfiguration)
+}
+
+// methodAllowed lets POST (and GET, where configured) go on, and CORS preflights
+// pass: before authentication APISIX's cors plugin has not seen them yet.
+func (d *decision) methodAllowed() bool {
+	switch method := d.request.Method(); {
+	case method == http.MethodPost:
+		return true
+	case method == http.MethodGet && d.route.getIsCost:
+		return true
+	case d.request.preflight():
+		d.outcome = passedPreflight
+		return false
+	}
+	d.headers = append(d.headers, header{"Allow", d.route.allow})
+	d.refuse(refusedMethod, errMethod)
+	return false
+}
+
+// badRequest answers 400, in the words of the error where those are the client's.
+func (d *decision) badRequest(err error) {
+	var fault *requestError
+	if !errors.As(err, &fault) {
+		d.plugin.log.failure("reading a request", err)
+		fault = &requestError{code: codeBadRequest, message: messageNoBody}
+	}
+	d.refuse(refusedRequest, refusal{status: http.StatusBadRequest, code: fault.code, message: fault.message})
+}
+
+// cost computes what the request is charged. It reports whether to go on.
+func (d *decision) cost(operations []operation) bool {
+	options := cost.Options{
+		Strategy:  d.route.strategy,
+		Variables: d.route.ResolveVariables, Defaults: d.route.ResolveVariables,
+	}
+	if d.route.strategy != cost.Depth && d.serviceID != "" {
+		options.Model = d.plugin.options.Models.Model(d.serviceID)
+	}
+	if !options.Model.Empty() {
+		schema, err := d.schema()
+		if err != nil {
+			d.fail(failedIntrospection, "introspecting the upstream's schema", err, errIntrospection)
+			return false
+		}
+		options.Schema = schema
+	}
+	for i := range operations {
+		options.OperationName = operations[i].name
+		raw, err := operations[i].cost(options)
+		if err != nil {
+			d.badRequest(costError(err))
+			return false
+		}
+		charged := cost.Charged(d.route.strategy, raw, d.route.ScoreFactor)
+		d.charged = min(d.charged+charged, cost.MaxCost)
+	}
+	return true
+}
+
+func (d *decision) schema() (*cost.Schema, error) {
+	of := introspect.Request{
+		ServiceID: d.serviceID, RouteID: d.routeID,
+		Endpoint: d.route.IntrospectionEndpoint, Headers: d.route.IntrospectionHeaders,
+	}
+	if of.Endpoint == "" {
+		of.Path = string(d.request.Path())
+		of.Host, _ = d.request.variable(varHTTPHost)
+	}
+	return d.plugin.options.Schemas.Schema(d.request.Context(), of)
+}
+
+// charge charges every quota that applies, in order, up to the first that refuses,
+// and decides. It comes before max_cost is looked at: a request that is refused for
+// its size is paid for.
+func (d *decision) charge() {
+	var over *limiter.Result
+	applied := 0
+	for i := range d.route.quotas {
+		q := &d.route.quotas[i]
+		key, applies := q.key(d.request.variable)
+		if !applies {
+			continue
+		}
+		applied++
+		result, err := d.chargeOne(q, key)
+		if err != nil {
+			d.counterFailed("charging a counter", err)
+			return
+		}
+		if d.route.ShowLimitQuotaHeader {
+			d.headers = q.headers.append(d.headers, result)
+		}
+		if !result.Allowed {
+			over = &result
+			break
+		}
+	}
+	if applied == 0 {
+		d.counterFailed("choosing a rule", errNoRule)
+		return
+	}
+	d.decide(over)
+}
+
+var errNoRule = errors.New("no rule applies to the request: none of its key's variables is present")
+
+func (d *decision) chargeOne(q *quota, key string) (limiter.Result, error) {
+	count, err := q.count.Resolve(d.request.variable)
+	if err != nil {
+		return limiter.Result{}, fmt.Errorf("count: %w", err)
+	}
+	window, err := q.window.Resolve(d.request.variable)
+	if err != nil {
+		return limiter.Result{}, fmt.Errorf("time_window: %w", err)
+	}
+	if d.request.failed != nil {
+		return limiter.Result{}, d.request.failed
+	}
+	return d.route.limiter.Charge(d.request.Context(), d.counter(key), d.charged, limiter.Quota{
+		Limit: count, Window: WindowDuration(window),
+		Type: limiter.WindowType(d.route.WindowType), Burst: d.route.Burst,
+		ForgiveRejected: !d.route.ChargeRejected,
+	})
+}
+
+// counterFailed ends a request whose charge has no outcome. max_cost needs none.
+func (d *decision) counterFailed(what string, cause error) {
+	if d.route.AllowDegradation() && d.overMaxCost() {
+		d.plugin.log.failure(what, cause, zap.String("route_id", d.routeID), zap.String("service_id", d.serviceID))
+		d.decide(nil)
+		return
+	}
+	d.fail(failedCounter, what, cause, errCounter)
+}
+
+func (d *decision) overMaxCost() bool {
+	return d.route.MaxCost > 0 && float64(d.charged) > d.route.MaxCost
+}
+
+// decide refuses for the ceiling, which wins, or for a quota; a route that only
+// observes says what it would have done.
+func (d *decision) decide(over *limiter.Result) {
+	switch {
+	case d.overMaxCost() && d.route.observe:
+		d.outcome = observedCost
+	case d.overMaxCost():
+		d.refuse(refusedCost, d.costRefusal())
+	case over != nil && d.route.observe:
+		d.outcome = observedQuota
+	case over != nil:
+		d.refuse(refusedQuota, d.quotaRefusal(over))
+		if seconds := retryAfter(over.RetryAfter); seconds > 0 {
+			d.headers = append(d.headers, header{"Retry-After", itoa(seconds)})
+		}
+	}
+	if d.route.observe {
+		d.headers = append(d.headers, header{headerDecision, observedDecision(d.outcome)})
+	}
+}
+
+// counter names the counter of a key: whose it is, under which configuration.
+// Changing the configuration starts afresh; routes of a group share one.
+func (d *decision) counter(key string) string {
+	if d.route.Group != "" {
+		return "group:" + d.route.Group + ":" + d.route.GroupDigest + ":" + key
+	}
+	if d.ownedByService() {
+		return "service:" + d.serviceID + ":" + d.route.Digest + ":" + key
+	}
+	return "route:" + d.routeID + ":" + d.route.Digest + ":" + key
+}
+
+func (d *decision) ownedByService() bool {
+	return d.serviceID != "" && d.route.CounterScope != ScopeRoute
+}

@@ -1,0 +1,278 @@
+package plugins
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"graphql-limit-count/cost"
+)
+
+// operation is one GraphQL request: a document, the operation to run and the
+// variables, a JSON object or nothing.
+type operation struct {
+	query     string
+	name      string
+	variables json.RawMessage
+}
+
+// requestError is what is wrong with a request, in words for the client.
+type requestError struct{ code, message string }
+
+func (e *requestError) Error() string { return e.message }
+
+// The beginnings of what a client is told. Both are APISIX's: the second is for
+// what is wrong around the document.
+const (
+	prefixInvalid  = "Invalid graphql request: "
+	prefixEnvelope = "invalid graphql request, "
+)
+
+const messageNoBody = prefixInvalid + "can't get graphql request body"
+
+var errNoBody = &requestError{codeBadRequest, messageNoBody}
+
+// envelopeError says what is wrong around the document.
+func envelopeError(format string, args ...any) error {
+	return &requestError{codeBadRequest, prefixEnvelope + fmt.Sprintf(format, args...)}
+}
+
+// costError puts an error of package cost in words for the client, without what
+// it quotes or where it points.
+func costError(err error) error {
+	for _, known := range []error{cost.ErrNoOperation, cost.ErrFragmentCycle, cost.ErrTooManySelections} {
+		if errors.Is(err, known) {
+			return &requestError{codeBadRequest, prefixInvalid + known.Error()}
+		}
+	}
+	return &requestError{codeParseFailed, prefixInvalid + cost.ErrSyntax.Error()}
+}
+
+// operations reads the GraphQL requests out of the HTTP request: one, or those of
+// a batch. What is read is what every upstream would read, or it is refused.
+func (d *decision) operations() ([]operation, error) {
+	if d.request.Method() == http.MethodGet {
+		if err := d.request.prefetch(false, d.route.variables); err != nil {
+			return nil, fmt.Errorf("asking APISIX for variables: %w", err)
+		}
+		return operationInURL(d.request.arguments())
+	}
+	if d.request.contentLength() > d.route.maxBody {
+		return nil, errNoBody
+	}
+	if d.request.arguments().Has("query") {
+		return nil, envelopeError("the URL has a query argument as well")
+	}
+	body, err := d.body()
+	if err != nil {
+		return nil, err
+	}
+	return d.operationsInBody(body)
+}
+
+// body is the request's body, decompressed, within the size limit.
+func (d *decision) body() ([]byte, error) {
+	if err := d.request.prefetch(true, d.route.variables); err != nil {
+		return nil, fmt.Errorf("asking APISIX for the body: %w", err)
+	}
+	body, err := d.request.Body()
+	if err != nil {
+		return nil, fmt.Errorf("asking APISIX for the body: %w", err)
+	}
+	if len(body) == 0 || int64(len(body)) > d.route.maxBody {
+		return nil, errNoBody
+	}
+	switch encoding := strings.TrimSpace(d.request.Header().Get("Content-Encoding")); {
+	case encoding == "" || strings.EqualFold(encoding, "identity"):
+		return body, nil
+	case strings.EqualFold(encoding, "gzip"):
+		return gunzip(body, d.route.maxBody)
+	default:
+		return nil, envelopeError("error content-encoding: %.100s", encoding)
+	}
+}
+
+// gunzip decompresses a body to at most limit bytes.
+func gunzip(body []byte, limit int64) ([]byte, error) {
+	r, err := gzip.NewReader(bytes.NewReader(body))
+	if err != nil {
+		return nil, errNoBody
+	}
+	defer r.Close()
+	plain, err := io.ReadAll(io.LimitReader(r, limit+1))
+	if err != nil || len(plain) == 0 || int64(len(plain)) > limit {
+		return nil, errNoBody
+	}
+	return plain, nil
+}
+
+var byteOrderMark = []byte("\uFEFF")
+
+// operationsInBody reads a body by its media type.
+func (d *decision) operationsInBody(body []byte) ([]operation, error) {
+	contentType := d.request.Header().Get("Content-Type")
+	media, parameters, _ := strings.Cut(contentType, ";")
+	media = strings.TrimSpace(media)
+	switch {
+	case !utf8Charset(parameters):
+	case strings.EqualFold(media, mediaJSON):
+		return d.operationsInJSON(body)
+	case strings.EqualFold(media, "application/graphql"):
+		return []operation{{query: string(body)}}, nil
+	case strings.EqualFold(media, "multipart/form-data") && d.route.AllowMultipart:
+		operations, err := multipartOperations(body, contentType)
+		if err != nil {
+			return nil, err
+		}
+		return d.operationsInJSON(operations)
+	}
+	return nil, envelopeError("error content-type: %.256s", contentType)
+}
+
+// utf8Charset reports whether the parameters of a media type name no other
+// character set. An upstream that honours another (UTF-7, say) would read another
+// document out of the same bytes.
+func utf8Charset(parameters string) bool {
+	for parameter := range strings.SplitSeq(parameters, ";") {
+		name, value, _ := strings.Cut(parameter, "=")
+		if !strings.EqualFold(strings.TrimSpace(name), "charset") {
+			continue
+		}
+		if value = strings.Trim(value, " \t\""); !strings.EqualFold(value, "utf-8") && !strings.EqualFold(value, "utf8") {
+			return false
+		}
+	}
+	return true
+}
+
+var errNoQuery = envelopeError("json body[query] is nil")
+
+// operationsInJSON reads an object, or a batch where the route allows one.
+func (d *decision) operationsInJSON(text []byte) ([]operation, error) {
+	text = bytes.TrimPrefix(text, byteOrderMark)
+	if err := checkJSON(text); err != nil {
+		return nil, envelopeError("%s", err)
+	}
+	value := trimJSON(text)
+	if value[0] != '[' || d.route.MaxBatch == 0 {
+		op, err := operationInObject(value)
+		return []operation{op}, err
+	}
+	var operations []operation
+	err := eachElement(value, func(element []byte) error {
+		if int64(len(operations)) == d.route.MaxBatch {
+			return envelopeError("the batch has more than %d entries", d.route.MaxBatch)
+		}
+		op, err := operationInObject(element)
+		operations = append(operations, op)
+		return err
+	})
+	if err == nil && len(operations) == 0 {
+		err = errNoQuery
+	}
+	return operations, err
+}
+
+// operationInObject reads one GraphQL request (GraphQL over HTTP). Members are
+// matched exactly. One that counts may not be repeated: the upstream might read
+// the other.
+func operationInObject(value []byte) (operation, error) {
+	if value[0] != '{' {
+		return operation{}, errNoQuery
+	}
+	var query, name, variables []byte
+	err := eachMember(value, func(key string, value []byte) error {
+		var member *[]byte
+		switch key {
+		case "query":
+			member = &query
+		case "operationName":
+			member = &name
+		case "variables":
+			member = &variables
+		default:
+			return nil
+		}
+		if *member != nil {
+			return envelopeError("json body[%s] is repeated", key)
+		}
+		*member = value
+		return nil
+	})
+	if err != nil {
+		return operation{}, err
+	}
+	if len(query) == 0 || query[0] != '"' {
+		return operation{}, errNoQuery
+	}
+	op := operation{query: unquote(query)}
+	if len(name) > 0 && name[0] == '"' {
+		op.name = unquote(name)
+	}
+	if len(variables) > 0 && variables[0] == '{' {
+		op.variables = variables
+	}
+	return op, nil
+}
+
+// operationInURL reads a GET request (GraphQL over HTTP, section 6.3).
+func operationInURL(args url.Values) ([]operation, error) {
+	for _, name := range []string{"query", "operationName", "variables"} {
+		if len(args[name]) > 1 {
+			return nil, envelopeError("the URL has more than one %s", name)
+		}
+	}
+	if !args.Has("query") {
+		return nil, envelopeError("the URL has no query")
+	}
+	op := operation{query: args.Get("query"), name: args.Get("operationName")}
+	if text := args.Get("variables"); text != "" {
+		if err := checkJSON([]byte(text)); err != nil {
+			return nil, envelopeError("variables: %s", err)
+		}
+		if value := trimJSON([]byte(text)); value[0] == '{' {
+			op.variables = value
+		}
+	}
+	return []operation{op}, nil
+}
+
+// cost is the raw cost of the request.
+func (op *operation) cost(options cost.Options) (float64, error) {
+	document, err := cost.Parse(op.query, cost.Limits{})
+	if err != nil {
+		return 0, err
+	}
+	plan, err := document.Compile(options)
+	if err != nil {
+		return 0, err
+	}
+	return plan.Cost(op.values(plan.Variables())), nil
+}
+
+// values are the request's values of the named variables. Of a variable that is
+// given twice the later value counts, as for every JSON decoder.
+func (op *operation) values(names []string) []cost.Value {
+	if len(names) == 0 || op.variables == nil {
+		return nil
+	}
+	index := make(map[string]int, len(names))
+	for i, name := range names {
+		index[name] = i
+	}
+	values := make([]cost.Value, len(names))
+	// The visitor never fails.
+	_ = eachMember(op.variables, func(key string, value []byte) error {
+		if i, ok := index[key]; ok {
+			values[i] = cost.JSONValue(value)
+		}
+		return nil
+	})
+	return values
+}
