@@ -6,6 +6,7 @@ import (
 	_ "embed" // the scripts
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"strconv"
 	"sync/atomic"
@@ -204,7 +205,7 @@ func chargeFixed(ctx context.Context, c redis.Scripter, key string, cost int64, 
 	if len(reply) != 2 || reply[0] < 0 || reply[0] > MaxCount {
 		return Result{}, errors.New("the script's reply is not a counter")
 	}
-	reset := max(time.Duration(reply[1])*time.Millisecond, minRedisReset)
+	reset := max(fromMilliseconds(reply[1]), minRedisReset)
 	return decideFixed(q, reply[0], cost, reset), nil
 }
 
@@ -215,4 +216,13 @@ func milliseconds(d time.Duration) int64 {
 		ms++
 	}
 	return ms
+}
+
+// fromMilliseconds is the duration of ms, which milliseconds may have rounded up beyond
+// what a time.Duration holds; it saturates.
+func fromMilliseconds(ms int64) time.Duration {
+	if ms > math.MaxInt64/int64(time.Millisecond) {
+		return math.MaxInt64
+	}
+	return time.Duration(ms) * time.Millisecond
 }

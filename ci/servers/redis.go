@@ -30,6 +30,22 @@ type Redis struct {
 // StartRedis starts a redis-server. Directives are added to its command line, such as
 // "--requirepass", "secret". Close it when done.
 func StartRedis(ctx context.Context, directives ...string) (*Redis, error) {
+	return startRedis(ctx, func(port string) []string {
+		return append([]string{"--port", port}, directives...)
+	})
+}
+
+// StartRedisTLS is StartRedis for a server that only takes TLS connections, with the
+// certificate given; it asks clients for none.
+func StartRedisTLS(ctx context.Context, cert Certificate, directives ...string) (*Redis, error) {
+	return startRedis(ctx, func(port string) []string {
+		return append([]string{"--port", "0", "--tls-port", port,
+			"--tls-cert-file", cert.CertFile, "--tls-key-file", cert.KeyFile,
+			"--tls-ca-cert-file", cert.CertFile, "--tls-auth-clients", "no"}, directives...)
+	})
+}
+
+func startRedis(ctx context.Context, directives func(port string) []string) (*Redis, error) {
 	if err := Require(ctx, "redis-server", "redis-server"); err != nil {
 		return nil, err
 	}
@@ -37,27 +53,28 @@ func StartRedis(ctx context.Context, directives ...string) (*Redis, error) {
 	if err != nil {
 		return nil, fmt.Errorf("starting redis-server: %w", err)
 	}
+	var r *Redis
 	for range startAttempts {
 		var port int
 		if port, err = FreePort(); err != nil {
 			break
 		}
-		r := &Redis{Host: "127.0.0.1", Port: port}
+		r = &Redis{Host: loopback, Port: port}
 		r.process = process{
 			program: "redis-server",
-			args: append([]string{"--bind", r.Host, "--port", strconv.Itoa(port),
-				"--save", "", "--appendonly", "no", "--dir", dir}, directives...),
+			args: append([]string{"--bind", r.Host, "--save", "", "--appendonly", "no", "--dir", dir},
+				directives(strconv.Itoa(port))...),
 			dir:   dir,
 			ready: redisReady,
 		}
-		if err = r.process.start(ctx); err == nil {
-			return r, nil
-		}
-		if ctx.Err() != nil {
+		if err = r.process.start(ctx); err == nil || ctx.Err() != nil {
 			break
 		}
 	}
-	return nil, errors.Join(err, os.RemoveAll(dir))
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return r, nil
 }
 
 // RunRedis is StartRedis for a test or benchmark: it fails tb when the server cannot be
@@ -65,6 +82,18 @@ func StartRedis(ctx context.Context, directives ...string) (*Redis, error) {
 func RunRedis(tb testing.TB, directives ...string) *Redis {
 	tb.Helper()
 	r, err := StartRedis(context.Background(), directives...)
+	return r.untilEnd(tb, err)
+}
+
+// RunRedisTLS is StartRedisTLS for a test, as RunRedis is StartRedis.
+func RunRedisTLS(tb testing.TB, cert Certificate, directives ...string) *Redis {
+	tb.Helper()
+	r, err := StartRedisTLS(context.Background(), cert, directives...)
+	return r.untilEnd(tb, err)
+}
+
+func (r *Redis) untilEnd(tb testing.TB, err error) *Redis {
+	tb.Helper()
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -3,6 +3,8 @@ package servers_test
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"net"
 	"os"
@@ -67,6 +69,19 @@ func TestDirectivesReachTheServer(t *testing.T) {
 	line, err := ask(t, r.Addr(), "PING", answerTimeout)
 	require.NoError(t, err)
 	require.Contains(t, line, "NOAUTH")
+}
+
+func TestATLSServerShowsItsCertificate(t *testing.T) {
+	cert, err := servers.NewCertificate(t.TempDir())
+	require.NoError(t, err)
+	r := servers.RunRedisTLS(t, cert)
+	text, err := os.ReadFile(cert.CertFile)
+	require.NoError(t, err)
+	roots := x509.NewCertPool()
+	require.True(t, roots.AppendCertsFromPEM(text))
+	conn, err := tls.Dial("tcp", r.Addr(), &tls.Config{RootCAs: roots, ServerName: r.Host})
+	require.NoError(t, err)
+	require.NoError(t, conn.Close())
 }
 
 func TestAServerThatCannotStartSaysWhy(t *testing.T) {

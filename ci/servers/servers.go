@@ -19,6 +19,9 @@ import (
 	"time"
 )
 
+// loopback is the address that every server listens on.
+const loopback = "127.0.0.1"
+
 const (
 	// readyTimeout is how long a server may take until it answers.
 	readyTimeout = 15 * time.Second
@@ -158,7 +161,7 @@ func (p *process) tail() string {
 // FreePort returns a TCP port of the loopback address that nothing listens on. Another
 // process can take it before it is used.
 func FreePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", net.JoinHostPort(loopback, "0"))
 	if err != nil {
 		return 0, fmt.Errorf("finding a free port: %w", err)
 	}

@@ -1,0 +1,134 @@
+package limiter_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"graphql-limit-count/ci/servers"
+	"graphql-limit-count/limiter"
+)
+
+// certificate is one for 127.0.0.1 that this process trusts like one of the system's
+// authorities.
+var certificate servers.Certificate
+
+// sharedRedis is one server for all tests that leave it as they found it: empty.
+var sharedRedis = sync.OnceValues(func() (*servers.Redis, error) {
+	return servers.StartRedis(context.Background())
+})
+
+func TestMain(m *testing.M) {
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	if err := makeCertificate(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(filepath.Dir(certificate.CertFile))
+	code := m.Run()
+	if r, err := sharedRedis(); err == nil {
+		if err := r.Close(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	if err := goleak.Find(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	return code
+}
+
+// makeCertificate must run before the first certificate is verified: the system's
+// authorities are read once.
+func makeCertificate() (err error) {
+	dir, err := os.MkdirTemp("", "limiter-")
+	if err != nil {
+		return err
+	}
+	if certificate, err = servers.NewCertificate(dir); err != nil {
+		return err
+	}
+	return os.Setenv("SSL_CERT_FILE", certificate.CertFile)
+}
+
+// clock is a time that only tests move.
+type clock struct{ nanos atomic.Int64 }
+
+func newClock() *clock {
+	c := &clock{}
+	c.nanos.Store(time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC).UnixNano())
+	return c
+}
+
+func (c *clock) Now() time.Time          { return time.Unix(0, c.nanos.Load()) }
+func (c *clock) Advance(d time.Duration) { c.nanos.Add(int64(d)) }
+
+func localStore() store {
+	return store{
+		name: "local",
+		open: func(t testing.TB) (limiter.Limiter, func(time.Duration)) {
+			c := newClock()
+			l := limiter.NewLocal(limiter.LocalConfig{Now: c.Now})
+			t.Cleanup(l.Close)
+			return l, c.Advance
+		},
+	}
+}
+
+// redisSlack is the time that may pass between a charge and the next line of a test, on a
+// machine that compiles something else meanwhile.
+const redisSlack = 5 * time.Second
+
+func redisStore() store {
+	return store{
+		name:       "redis",
+		resetSlack: redisSlack,
+		open: func(t testing.TB) (limiter.Limiter, func(time.Duration)) {
+			server, err := sharedRedis()
+			require.NoError(t, err)
+			admin := adminClient(t, server)
+			require.NoError(t, admin.FlushAll(t.Context()).Err())
+			l := limiter.NewRedis(redisConfig(server))
+			t.Cleanup(l.Close)
+			return l, func(d time.Duration) { expireSooner(t, admin, d) }
+		},
+	}
+}
+
+func redisConfig(server *servers.Redis) limiter.RedisConfig {
+	return limiter.RedisConfig{Host: server.Host, Port: server.Port, Timeout: 30 * time.Second}
+}
+
+// adminClient is a client of the test's own, to look at what the limiter stored.
+func adminClient(t testing.TB, server *servers.Redis) *redis.Client {
+	c := redis.NewClient(&redis.Options{Addr: server.Addr(), Protocol: 2, DisableIdentity: true})
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
+	return c
+}
+
+// expireSooner makes time pass for every key of a server, whose own clock cannot be set.
+func expireSooner(t testing.TB, admin *redis.Client, d time.Duration) {
+	ctx := context.Background()
+	keys, err := admin.Keys(ctx, "*").Result()
+	require.NoError(t, err)
+	for _, key := range keys {
+		ttl, err := admin.PTTL(ctx, key).Result()
+		require.NoError(t, err)
+		if ttl > 0 {
+			require.NoError(t, admin.PExpire(ctx, key, ttl-d).Err())
+		}
+	}
+}

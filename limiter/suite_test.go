@@ -1,0 +1,321 @@
+package limiter_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"graphql-limit-count/limiter"
+)
+
+// store is one kind of limiter under test.
+type store struct {
+	name string
+	// open returns an empty limiter and what makes its time pass.
+	open func(t testing.TB) (lim limiter.Limiter, advance func(time.Duration))
+	// resetSlack is how much a Reset may be below the exact time: what passes on a real
+	// clock between two lines of a test. 0 where the clock is injected.
+	resetSlack time.Duration
+}
+
+// stores lists every kind. Each passes every test of this file.
+func stores() []store {
+	return []store{localStore(), redisStore()}
+}
+
+func forEachStore(t *testing.T, run func(t *testing.T, s store)) {
+	for _, s := range stores() {
+		t.Run(s.name, func(t *testing.T) { run(t, s) })
+	}
+}
+
+// equalResult compares all but the clock's noise.
+func (s store) equalResult(t *testing.T, want, got limiter.Result) {
+	t.Helper()
+	s.nearly(t, want.Reset, got.Reset, "Reset")
+	s.nearly(t, want.RetryAfter, got.RetryAfter, "RetryAfter")
+	want.Reset, want.RetryAfter, got.Reset, got.RetryAfter = 0, 0, 0, 0
+	require.Equal(t, want, got)
+}
+
+func (s store) nearly(t *testing.T, want, got time.Duration, what string) {
+	t.Helper()
+	require.LessOrEqual(t, got, want, what)
+	if want == 0 {
+		require.Zero(t, got, what)
+		return
+	}
+	require.Positive(t, got, what)
+	require.GreaterOrEqual(t, got, want-s.resetSlack, what)
+}
+
+// step is one charge of a sequence on one key.
+type step struct {
+	after time.Duration // time that passes before the charge
+	cost  int64
+	quota limiter.Quota
+	want  limiter.Result
+}
+
+const second = time.Second
+
+func quota(limit int64, window time.Duration) limiter.Quota {
+	return limiter.Quota{Limit: limit, Window: window}
+}
+
+func forgiving(limit int64, window time.Duration) limiter.Quota {
+	return limiter.Quota{Limit: limit, Window: window, Type: limiter.Fixed, ForgiveRejected: true}
+}
+
+func allowed(limit, remaining int64, reset time.Duration) limiter.Result {
+	return limiter.Result{Allowed: true, Limit: limit, Remaining: remaining, Reset: reset}
+}
+
+func refused(limit int64, reset, retryAfter time.Duration) limiter.Result {
+	return limiter.Result{Limit: limit, Reset: reset, RetryAfter: retryAfter}
+}
+
+var fixedSequences = []struct {
+	name  string
+	steps []step
+}{
+	{"remaining counts down by the cost and resets with the window", []step{
+		{0, 4, quota(10, 60*second), allowed(10, 6, 60*second)},
+		{15 * second, 4, quota(10, 60*second), allowed(10, 2, 45*second)},
+		{45 * second, 4, quota(10, 60*second), allowed(10, 6, 60*second)},
+	}},
+	{"later charges do not move the window", []step{
+		{0, 1, quota(10, 60*second), allowed(10, 9, 60*second)},
+		{30 * second, 1, quota(10, 60*second), allowed(10, 8, 30*second)},
+		{29 * second, 1, quota(10, 60*second), allowed(10, 7, 1*second)},
+		{1 * second, 1, quota(10, 60*second), allowed(10, 9, 60*second)},
+	}},
+	{"a cost equal to the limit passes and leaves nothing", []step{
+		{0, 10, quota(10, 60*second), allowed(10, 0, 60*second)},
+		{0, 1, quota(10, 60*second), refused(10, 60*second, 60*second)},
+	}},
+	{"a refused charge is added like any other", []step{
+		{0, 4, quota(10, 60*second), allowed(10, 6, 60*second)},
+		{0, 4, quota(10, 60*second), allowed(10, 2, 60*second)},
+		{0, 4, quota(10, 60*second), refused(10, 60*second, 60*second)},
+		{0, 1, quota(10, 60*second), refused(10, 60*second, 60*second)},
+		{60 * second, 1, quota(10, 60*second), allowed(10, 9, 60*second)},
+	}},
+	{"a refused first charge opens the window", []step{
+		{0, 52, quota(50, 60*second), refused(50, 60*second, 0)},
+		{10 * second, 1, quota(50, 60*second), refused(50, 50*second, 50*second)},
+		{50 * second, 1, quota(50, 60*second), allowed(50, 49, 60*second)},
+	}},
+	{"a cost above the limit is promised nothing", []step{
+		{0, 1, quota(10, 60*second), allowed(10, 9, 60*second)},
+		{0, 11, quota(10, 60*second), refused(10, 60*second, 0)},
+	}},
+	{"a forgiven charge adds nothing", []step{
+		{0, 4, forgiving(10, 60*second), allowed(10, 6, 60*second)},
+		{0, 7, forgiving(10, 60*second), refused(10, 60*second, 60*second)},
+		{0, 11, forgiving(10, 60*second), refused(10, 60*second, 0)},
+		{0, 6, forgiving(10, 60*second), allowed(10, 0, 60*second)},
+		{0, 1, forgiving(10, 60*second), refused(10, 60*second, 60*second)},
+	}},
+	{"a forgiven first charge opens the window", []step{
+		{0, 11, forgiving(10, 60*second), refused(10, 60*second, 0)},
+		{20 * second, 10, forgiving(10, 60*second), allowed(10, 0, 40*second)},
+	}},
+	{"cost 0 reports and opens no window", []step{
+		{0, 0, quota(5, 60*second), allowed(5, 5, 60*second)},
+		{20 * second, 0, quota(5, 60*second), allowed(5, 5, 60*second)},
+		{0, 2, quota(5, 60*second), allowed(5, 3, 60*second)},
+		{10 * second, 0, quota(5, 60*second), allowed(5, 3, 50*second)},
+		{0, 3, quota(5, 60*second), allowed(5, 0, 50*second)},
+		{0, 0, quota(5, 60*second), allowed(5, 0, 50*second)},
+		{0, 1, quota(5, 60*second), refused(5, 50*second, 50*second)},
+		{0, 0, quota(5, 60*second), refused(5, 50*second, 50*second)},
+		{50 * second, 0, quota(5, 60*second), allowed(5, 5, 60*second)},
+	}},
+	{"the limit of the charge counts, whatever it was before", []step{
+		{0, 5, quota(9, 10*second), allowed(9, 4, 10*second)},
+		{0, 1, quota(4, 10*second), refused(4, 10*second, 10*second)},
+		{0, 1, quota(9, 10*second), allowed(9, 2, 10*second)},
+	}},
+	{"a window keeps the length it was opened with", []step{
+		{0, 1, quota(2, 30*second), allowed(2, 1, 30*second)},
+		{1 * second, 1, quota(10, 90*second), allowed(10, 8, 29*second)},
+		{29 * second, 1, quota(10, 90*second), allowed(10, 9, 90*second)},
+	}},
+	{"consumption saturates and never wraps", []step{
+		{0, limiter.MaxCount, quota(10, 60*second), refused(10, 60*second, 0)},
+		{0, limiter.MaxCount, quota(10, 60*second), refused(10, 60*second, 0)},
+		{0, limiter.MaxCount - 1, quota(10, 60*second), refused(10, 60*second, 0)},
+		{0, 1, quota(10, 60*second), refused(10, 60*second, 60*second)},
+		{15 * second, 1, quota(10, 60*second), refused(10, 45*second, 45*second)},
+		{45 * second, 1, quota(10, 60*second), allowed(10, 9, 60*second)},
+	}},
+	{"the largest limit is exact", []step{
+		{0, limiter.MaxCount - 2, quota(limiter.MaxCount, 60*second), allowed(limiter.MaxCount, 2, 60*second)},
+		{0, 1, quota(limiter.MaxCount, 60*second), allowed(limiter.MaxCount, 1, 60*second)},
+		{0, 1, quota(limiter.MaxCount, 60*second), allowed(limiter.MaxCount, 0, 60*second)},
+		{0, 1, quota(limiter.MaxCount, 60*second), refused(limiter.MaxCount, 60*second, 60*second)},
+		{0, 0, quota(limiter.MaxCount, 60*second), allowed(limiter.MaxCount, 0, 60*second)},
+	}},
+	{"costs from 1e14 on are counted exactly", []step{
+		{0, 100_000_000_000_001, quota(limiter.MaxCount, 60*second), allowed(limiter.MaxCount, limiter.MaxCount-100_000_000_000_001, 60*second)},
+		{0, 1_000_000_000_000_001, quota(limiter.MaxCount, 60*second), allowed(limiter.MaxCount, limiter.MaxCount-1_100_000_000_000_002, 60*second)},
+		{0, 1_000_000_000_000_000, quota(10, 60*second), refused(10, 60*second, 0)},
+	}},
+}
+
+func TestFixedWindows(t *testing.T) {
+	forEachStore(t, func(t *testing.T, s store) {
+		for _, sequence := range fixedSequences {
+			t.Run(sequence.name, func(t *testing.T) { s.runSteps(t, sequence.steps) })
+		}
+	})
+}
+
+func (s store) runSteps(t *testing.T, steps []step) {
+	lim, advance := s.open(t)
+	for i, step := range steps {
+		if step.after > 0 {
+			advance(step.after)
+		}
+		got, err := lim.Charge(t.Context(), "client", step.cost, step.quota)
+		require.NoError(t, err)
+		t.Logf("step %d: charge %d: %+v", i+1, step.cost, got)
+		s.equalResult(t, step.want, got)
+	}
+}
+
+func TestTheLongestWindowIsAccepted(t *testing.T) {
+	forEachStore(t, func(t *testing.T, s store) {
+		lim, _ := s.open(t)
+		got, err := lim.Charge(t.Context(), "client", 1, quota(2, limiter.WindowSeconds(math.MaxInt64)))
+		require.NoError(t, err)
+		require.True(t, got.Allowed)
+		require.Greater(t, got.Reset, 200*365*24*time.Hour)
+		got, err = lim.Charge(t.Context(), "client", 2, quota(2, limiter.WindowSeconds(math.MaxInt64)))
+		require.NoError(t, err)
+		require.False(t, got.Allowed)
+	})
+}
+
+func TestKeysAreAnyBytesAndNeverShare(t *testing.T) {
+	long := strings.Repeat("long", 5000)
+	keys := []string{
+		"", " ", "a", "A", "a ", "a:b", "a\x00b", "\x00", "\x00\x00", "\r\n", "ключ", "\xff\xfe",
+		"{a}b", "{a}c", "{}", "*", "sha256:", "sha256:a",
+		long, long + "x", "x" + long,
+		strings.Repeat("k", 96), strings.Repeat("k", 97), strings.Repeat("k", 128), strings.Repeat("k", 129),
+	}
+	forEachStore(t, func(t *testing.T, s store) {
+		lim, _ := s.open(t)
+		for i, key := range keys {
+			got, err := lim.Charge(t.Context(), key, int64(i+1), quota(1000, 60*second))
+			require.NoError(t, err)
+			require.Equal(t, 1000-int64(i+1), got.Remaining, "key %q", key)
+		}
+		for i, key := range keys {
+			got, err := lim.Charge(t.Context(), key, 0, quota(1000, 60*second))
+			require.NoError(t, err)
+			require.Equal(t, 1000-int64(i+1), got.Remaining, "key %q", key)
+		}
+	})
+}
+
+func TestWhatIsOutOfRangeIsAnError(t *testing.T) {
+	cases := []struct {
+		name  string
+		cost  int64
+		quota limiter.Quota
+		want  string
+	}{
+		{"a negative cost", -1, quota(1, second), "cost -1 is not between 0 and 9007199254740991"},
+		{"a cost above 2^53-1", limiter.MaxCount + 1, quota(1, second), "cost 9007199254740992 is not between 0 and 9007199254740991"},
+		{"no limit", 1, quota(0, second), "limit 0 is not between 1 and 9007199254740991"},
+		{"a limit above 2^53-1", 1, quota(limiter.MaxCount+1, second), "limit 9007199254740992 is not between 1 and 9007199254740991"},
+		{"no window", 1, quota(1, 0), "window 0s is not above 0"},
+		{"a negative window", 1, quota(1, -second), "window -1s is not above 0"},
+		{"a negative burst", 1, limiter.Quota{Limit: 1, Window: second, Burst: -1}, "burst -1 is not between 0 and 9007199254740991"},
+		{"an unknown window type", 1, limiter.Quota{Limit: 1, Window: second, Type: "tumbling"}, `unsupported window type "tumbling"`},
+	}
+	forEachStore(t, func(t *testing.T, s store) {
+		lim, _ := s.open(t)
+		for _, c := range cases {
+			t.Run(c.name, func(t *testing.T) {
+				_, err := lim.Charge(t.Context(), "client", c.cost, c.quota)
+				require.EqualError(t, err, "charging a counter: "+c.want)
+			})
+		}
+	})
+}
+
+func TestConcurrentChargesAdmitExactlyWhatFits(t *testing.T) {
+	const charges = 1000
+	cases := []struct {
+		limit, cost, want int64
+	}{
+		{limit: 100, cost: 1, want: 100},
+		{limit: 1000, cost: 7, want: 142},
+		{limit: 5000, cost: 5, want: 1000},
+		{limit: 3, cost: 4, want: 0},
+	}
+	forEachStore(t, func(t *testing.T, s store) {
+		for _, c := range cases {
+			for _, forgive := range []bool{false, true} {
+				name := fmt.Sprintf("%d charges of %d on %d, forgiven %t", charges, c.cost, c.limit, forgive)
+				t.Run(name, func(t *testing.T) {
+					lim, _ := s.open(t)
+					q := limiter.Quota{Limit: c.limit, Window: time.Hour, ForgiveRejected: forgive}
+					costs := func(int) int64 { return c.cost }
+					admitted, _ := chargeAtOnce(t, lim, charges, costs, q)
+					require.Equal(t, c.want, admitted)
+				})
+			}
+		}
+	})
+}
+
+func TestConcurrentMixedCostsNeverExceedTheLimit(t *testing.T) {
+	forEachStore(t, func(t *testing.T, s store) {
+		lim, _ := s.open(t)
+		q := limiter.Quota{Limit: 997, Window: time.Hour, ForgiveRejected: true}
+		admitted, sum := chargeAtOnce(t, lim, 1000, func(i int) int64 { return int64(1 + i%13) }, q)
+		require.Positive(t, admitted)
+		require.LessOrEqual(t, sum, int64(997))
+		got, err := lim.Charge(t.Context(), "client", 0, q)
+		require.NoError(t, err)
+		require.Equal(t, 997-sum, got.Remaining)
+	})
+}
+
+// chargeAtOnce charges one key from as many goroutines as charges, and returns how many
+// were admitted and the sum of their costs.
+func chargeAtOnce(t *testing.T, lim limiter.Limiter, charges int, cost func(int) int64, q limiter.Quota) (admitted, sum int64) {
+	t.Helper()
+	var count, total atomic.Int64
+	var wg sync.WaitGroup
+	start := make(chan struct{})
+	for i := range charges {
+		wg.Go(func() {
+			<-start
+			r, err := lim.Charge(context.Background(), "client", cost(i), q)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if r.Allowed {
+				count.Add(1)
+				total.Add(cost(i))
+			}
+		})
+	}
+	close(start)
+	wg.Wait()
+	return count.Load(), total.Load()
+}
