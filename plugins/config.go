@@ -165,9 +165,9 @@ type Config struct {
 	// RedisKeepaliveTimeout is how long an idle connection is kept. Integer >= 1000,
 	// milliseconds. Default: 10000.
 	RedisKeepaliveTimeout Milliseconds `json:"redis_keepalive_timeout"`
-	// RedisKeepalivePool is how many connections to a server are kept. Integer >= 1.
-	// Default: 100.
-	RedisKeepalivePool int64 `json:"redis_keepalive_pool"`
+	// RedisKeepalivePool is how many connections to a server are kept. Integer, 1 to
+	// 65535: TCP has ports for no more. Default: 100.
+	RedisKeepalivePool int `json:"redis_keepalive_pool"`
 	// RedisClusterNodes are some nodes' host:port. Array of strings, at least one.
 	// Required for policy "redis-cluster". Default: none.
 	RedisClusterNodes []string `json:"redis_cluster_nodes"`

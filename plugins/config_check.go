@@ -109,16 +109,14 @@ func checkRules(members map[string]any) []string {
 		faults = append(faults, "group and rules cannot be specified at the same time")
 	}
 	rules, _ := members["rules"].([]any)
-	var keys []string
+	seen := map[string]int{}
 	for _, rule := range rules {
 		key, _ := member(rule, "key").(string)
-		if slices.Contains(keys, key) {
+		if seen[key]++; seen[key] == 2 {
 			faults = append(faults, fmt.Sprintf("duplicate key '%s' in rules", key))
-			continue
 		}
-		keys = append(keys, key)
 	}
-	return slices.Compact(faults)
+	return faults
 }
 
 func checkBurst(members map[string]any) []string {

@@ -1,5 +1,7 @@
 package plugins
 
+import "slices"
+
 // fallbackVariable is what a key falls back to: the client's address.
 const fallbackVariable = "remote_addr"
 
@@ -22,13 +24,17 @@ func NewKeySource(keyType, key string) *KeySource {
 	}
 }
 
-// Names returns the names of the variables that Resolve may look up, the fallback
-// included.
+// Names returns the names of the variables that Resolve may look up, each once, the
+// fallback included.
 func (s *KeySource) Names() []string {
 	if s.template == nil {
 		return nil
 	}
-	return append(s.template.Names(), fallbackVariable)
+	names := s.template.Names()
+	if slices.Contains(names, fallbackVariable) {
+		return names
+	}
+	return append(names, fallbackVariable)
 }
 
 // Resolve returns the key for a request whose variables lookup tells. When none of

@@ -43,9 +43,14 @@ const headerPrefix = "http_"
 func ParseTemplate(text string) *Template {
 	t := &Template{}
 	plain := 0 // where the plain text before the next reference begins
+	lastBrace := strings.LastIndexByte(text, '}')
 	for i := 0; i < len(text); {
-		part, length := parseReference(text[i:])
-		if length == 0 || i > 0 && text[i-1] == '\\' {
+		if text[i] != '$' || i > 0 && text[i-1] == '\\' {
+			i++
+			continue
+		}
+		part, length := parseReference(text[i:], i < lastBrace)
+		if length == 0 {
 			i++
 			continue
 		}
@@ -71,10 +76,11 @@ func (t *Template) addText(text string) {
 	t.literals += len(text)
 }
 
-// parseReference returns the reference that the text begins with, and its length; 0
-// when it begins with none.
-func parseReference(text string) (templatePart, int) {
-	if len(text) < 2 || text[0] != '$' {
+// parseReference returns the reference that the text, which begins with "$", begins
+// with, and its length; 0 when it begins with none. It does not search for a closing
+// brace when there is none, so that parsing is linear.
+func parseReference(text string, closed bool) (templatePart, int) {
+	if len(text) < 2 || text[1] == '{' && !closed {
 		return templatePart{}, 0
 	}
 	if text[1] != '{' {
