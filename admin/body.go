@@ -1,0 +1,154 @@
+package admin
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"graphql-limit-count/internal/validation"
+)
+
+const (
+	// maxBody is how many bytes a request's body may have.
+	maxBody = 1 << 20
+	// maxEcho bounds how much of a malformed body is repeated in the answer.
+	maxEcho = 1 << 10
+)
+
+// readBody returns the JSON value of a request's body, nil when it has none. A body that
+// cannot be read is a *refusal with APISIX's text.
+func readBody(r *http.Request) (any, error) {
+	if r.ContentLength > maxBody {
+		return nil, tooLarge(r.ContentLength)
+	}
+	text, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
+	if err != nil {
+		return nil, badBody(err.Error(), nil)
+	}
+	if len(text) > maxBody {
+		return nil, tooLarge(int64(len(text)))
+	}
+	return parseBody(text)
+}
+
+// parseBody reads a body. Beyond JSON's grammar it refuses what validation.Decode does:
+// repeated members and numbers that no weight can have.
+func parseBody(text []byte) (any, error) {
+	if len(text) == 0 {
+		return nil, nil
+	}
+	if fault := syntaxFault(text); fault != "" {
+		return nil, badBody(fault, text)
+	}
+	value, err := validation.Decode(text)
+	if err != nil {
+		return nil, badBody(err.Error(), text)
+	}
+	return value, nil
+}
+
+func tooLarge(size int64) error {
+	return badBody(fmt.Sprintf("request size %d is greater than the maximum size %d allowed", size, maxBody), nil)
+}
+
+// badBody is the answer to a body that cannot be read; text, if any, is shown to the client.
+func badBody(fault string, text []byte) error {
+	body := map[string]any{memberError: "invalid request body: " + fault}
+	if text != nil {
+		body["req_body"] = strings.ToValidUTF8(string(text[:min(len(text), maxEcho)]), "\uFFFD")
+	}
+	return &refusal{status: http.StatusBadRequest, body: body}
+}
+
+// asObject returns the body as the object that a decoration is.
+func asObject(body any) (map[string]any, error) {
+	object, ok := body.(map[string]any)
+	if !ok {
+		return nil, refuse(http.StatusBadRequest, "invalid configuration")
+	}
+	return object, nil
+}
+
+// luaText is a scalar as Lua's tostring writes it, by which APISIX compares ids: the number
+// 1 and the text "1" are the same id.
+func luaText(value any) string {
+	switch value := value.(type) {
+	case string:
+		return value
+	case json.Number:
+		const luaDigits = 14 // Lua prints numbers with "%.14g"
+		f, err := value.Float64()
+		if err != nil {
+			return value.String()
+		}
+		return strconv.FormatFloat(f, 'g', luaDigits, 64)
+	}
+	return fmt.Sprint(value)
+}
+
+// merge writes patch over target, as APISIX does: an object is merged into an object, null
+// removes a member, anything else replaces what was there.
+func merge(target, patch map[string]any) {
+	for name, value := range patch {
+		inner, isObject := value.(map[string]any)
+		old, wasObject := target[name].(map[string]any)
+		switch {
+		case value == nil:
+			delete(target, name)
+		case isObject && wasObject && len(old) > 0:
+			merge(old, inner)
+		default:
+			target[name] = value
+		}
+	}
+}
+
+// memberError carries the text of a refusal.
+const memberError = "error_msg"
+
+// refusal is an answer other than success.
+type refusal struct {
+	status int
+	body   map[string]any
+}
+
+// Error returns the answer's text.
+func (r *refusal) Error() string {
+	for _, member := range []string{memberError, "message"} {
+		if text, ok := r.body[member].(string); ok {
+			return text
+		}
+	}
+	return http.StatusText(r.status)
+}
+
+// refuse is a refusal with APISIX's error_msg.
+func refuse(status int, message string) error {
+	return &refusal{status: status, body: map[string]any{memberError: message}}
+}
+
+// keyNotFound is what etcd, and so APISIX, answers about an object that does not exist.
+func keyNotFound() error {
+	return &refusal{status: http.StatusNotFound, body: map[string]any{"message": "Key not found"}}
+}
+
+// answerFor turns any error into the answer that tells it. What is not the client's fault
+// is the store's.
+func answerFor(err error) *refusal {
+	var answer *refusal
+	var taken *TakenError
+	switch {
+	case errors.As(err, &answer):
+		return answer
+	case errors.As(err, &taken):
+		return &refusal{status: http.StatusBadRequest, body: map[string]any{memberError: taken.Error()}}
+	case errors.Is(err, ErrNotFound):
+		errors.As(keyNotFound(), &answer)
+		return answer
+	}
+	return &refusal{status: http.StatusServiceUnavailable, body: map[string]any{memberError: err.Error()}}
+}

@@ -1,0 +1,146 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"sync"
+	"sync/atomic"
+
+	"graphql-limit-count/cost"
+
+	"go.uber.org/zap"
+)
+
+// Models holds the cost model of every service that has decorations, in memory, and follows
+// a store. Reading takes no lock; a service keeps its *cost.Model, by which caches know it,
+// until a decoration of its own changes in a way that bears on cost. While the store fails
+// the last good models stay in force.
+type Models struct {
+	store   Store
+	logger  *zap.Logger
+	current atomic.Pointer[map[string]*cost.Model]
+
+	mu      sync.Mutex // serialises refreshes, so an older reading never replaces a newer one
+	sources map[string][]cost.Decoration
+	broken  map[brokenRecord]bool // what has been complained about
+}
+
+// brokenRecord is one version of a record that no model can be made of.
+type brokenRecord struct {
+	serviceID, id string
+	modified      int64
+}
+
+// NewModels returns empty models that will follow store; nil models and a nil logger are not
+// allowed. Call Run to follow it.
+func NewModels(store Store, logger *zap.Logger) *Models {
+	m := &Models{
+		store: store, logger: logger,
+		sources: map[string][]cost.Decoration{},
+		broken:  map[brokenRecord]bool{},
+	}
+	m.current.Store(&map[string]*cost.Model{})
+	return m
+}
+
+// Model returns the cost model of a service, nil when it has no decorations.
+func (m *Models) Model(serviceID string) *cost.Model {
+	return (*m.current.Load())[serviceID]
+}
+
+// Run follows the store until ctx is done and returns ctx's error: writes of this process
+// that went through Handler or Reclaimer are in force when those return, all others within
+// a second.
+func (m *Models) Run(ctx context.Context) error {
+	return m.store.Watch(ctx, func(services []string) error { return m.Refresh(ctx, services...) })
+}
+
+// Load reads every service's decorations once: before the first request is served, so that
+// none is costed without them.
+func (m *Models) Load(ctx context.Context) error {
+	records, err := m.store.All(ctx)
+	if err != nil {
+		return fmt.Errorf("load cost models: %w", err)
+	}
+	var services []string
+	for _, r := range records { // ordered by service
+		if len(services) == 0 || services[len(services)-1] != r.ServiceID {
+			services = append(services, r.ServiceID)
+		}
+	}
+	return m.Refresh(ctx, services...)
+}
+
+// Refresh reads the decorations of the given services and puts what changed in force. An
+// error means that the store failed for at least one of them, which then keeps its model.
+func (m *Models) Refresh(ctx context.Context, services ...string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	next := maps.Clone(*m.current.Load())
+	changed := false
+	var failures []error
+	for _, service := range services {
+		records, err := m.store.List(ctx, service)
+		if err != nil {
+			failures = append(failures, err)
+			continue
+		}
+		if m.rebuild(next, service, records) {
+			changed = true
+		}
+	}
+	if changed {
+		m.current.Store(&next)
+	}
+	if err := errors.Join(failures...); err != nil {
+		return fmt.Errorf("refresh cost models: %w", err)
+	}
+	return nil
+}
+
+// rebuild puts a service's model into models and tells whether it is another one.
+func (m *Models) rebuild(models map[string]*cost.Model, service string, records []Record) bool {
+	decorations := m.decorations(records)
+	if reflect.DeepEqual(decorations, m.sources[service]) {
+		return false
+	}
+	if len(decorations) == 0 {
+		delete(m.sources, service)
+		delete(models, service)
+		return true
+	}
+	model, err := cost.NewModel(decorations)
+	if err != nil {
+		m.logger.Error("decorations make no cost model, the service keeps its last good one",
+			zap.String("service_id", service), zap.Error(err))
+		return false
+	}
+	m.sources[service] = decorations
+	models[service] = model
+	return true
+}
+
+// decorations returns those of the records that are usable. The endpoint stores no other; one
+// that was put into the store by hand is left out and complained about once per version,
+// because leaving out the service's other decorations as well would make its queries cheaper.
+func (m *Models) decorations(records []Record) []cost.Decoration {
+	var decorations []cost.Decoration
+	for _, r := range records {
+		decoration, err := costDecoration(r)
+		if err == nil {
+			decorations = append(decorations, decoration)
+			continue
+		}
+		version := brokenRecord{r.ServiceID, r.ID, r.ModifiedIndex}
+		if m.broken[version] {
+			continue
+		}
+		m.broken[version] = true
+		m.logger.Error("stored decoration is not valid and is left out",
+			zap.String("service_id", r.ServiceID), zap.String("id", r.ID), zap.Error(err))
+	}
+	return decorations
+}

@@ -1,0 +1,107 @@
+package admin
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+)
+
+const (
+	// applicationID marks the file as this program's ("gqlc"); see PRAGMA application_id.
+	applicationID = 0x67716c63
+	// schemaVersion is what PRAGMA user_version holds in files of this layout. Raise it with
+	// every change of the layout and migrate older files in prepare.
+	schemaVersion = 1
+)
+
+// schema is the layout of version 1. revision counts the writes and numbers the records;
+// change counts, per service, the changes of what its cost model is made of. Triggers keep
+// change, so it is right also after a write by hand (with the sqlite3 shell); its rows stay
+// when the last decoration goes, so a counter never runs through the same values twice.
+const schema = `
+CREATE TABLE decoration (
+	service_id     TEXT    NOT NULL,
+	id             TEXT    NOT NULL,
+	field_path     TEXT    NOT NULL,
+	value          TEXT    NOT NULL,
+	incarnation    TEXT    NOT NULL DEFAULT '',
+	create_time    INTEGER NOT NULL DEFAULT 0,
+	update_time    INTEGER NOT NULL DEFAULT 0,
+	created_index  INTEGER NOT NULL DEFAULT 0,
+	modified_index INTEGER NOT NULL DEFAULT 0,
+	PRIMARY KEY (service_id, id)
+) STRICT;
+CREATE UNIQUE INDEX decoration_field_path ON decoration (service_id, field_path);
+
+CREATE TABLE revision (one INTEGER PRIMARY KEY CHECK (one = 1), number INTEGER NOT NULL) STRICT;
+INSERT INTO revision VALUES (1, 0);
+
+CREATE TABLE change (service_id TEXT PRIMARY KEY, number INTEGER NOT NULL) STRICT;
+CREATE TRIGGER decoration_inserted AFTER INSERT ON decoration BEGIN
+	INSERT INTO change VALUES (NEW.service_id, 1) ON CONFLICT DO UPDATE SET number = number + 1;
+END;
+CREATE TRIGGER decoration_updated AFTER UPDATE OF service_id, id, field_path, value ON decoration BEGIN
+	INSERT INTO change VALUES (OLD.service_id, 1) ON CONFLICT DO UPDATE SET number = number + 1;
+	INSERT INTO change VALUES (NEW.service_id, 1) ON CONFLICT DO UPDATE SET number = number + 1;
+END;
+CREATE TRIGGER decoration_deleted AFTER DELETE ON decoration BEGIN
+	INSERT INTO change VALUES (OLD.service_id, 1) ON CONFLICT DO UPDATE SET number = number + 1;
+END;
+`
+
+// prepare checks the file and gives a new one its layout. It holds the write lock, so of
+// processes that start together one creates and the others find it done.
+func (s *SQLite) prepare(ctx context.Context) error {
+	return s.transact(ctx, func(tx *sql.Tx) error {
+		version, err := s.inspect(ctx, tx)
+		if err != nil {
+			return err
+		}
+		if version == schemaVersion {
+			return checkIntegrity(ctx, tx)
+		}
+		settings := fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d;", applicationID, schemaVersion)
+		if _, err := tx.ExecContext(ctx, schema+settings); err != nil {
+			return fmt.Errorf("create its tables: %w", err)
+		}
+		return nil
+	})
+}
+
+// inspect returns the file's schema version, 0 for a new file, or why it cannot be used.
+func (s *SQLite) inspect(ctx context.Context, tx *sql.Tx) (int64, error) {
+	var application, version, objects int64
+	row := tx.QueryRowContext(ctx, `SELECT
+		(SELECT application_id FROM pragma_application_id),
+		(SELECT user_version FROM pragma_user_version),
+		(SELECT count(*) FROM sqlite_schema)`)
+	if err := row.Scan(&application, &version, &objects); err != nil {
+		return 0, fmt.Errorf("read its version: %w", err)
+	}
+	switch {
+	case application == 0 && version == 0 && objects == 0:
+		return 0, nil
+	case application != applicationID:
+		return 0, errors.New("the file is another program's SQLite database")
+	case version > schemaVersion:
+		return 0, fmt.Errorf("the file has schema version %d, written by a newer version of this program: this one reads up to %d",
+			version, schemaVersion)
+	case version < schemaVersion:
+		return 0, fmt.Errorf("the file has the unknown schema version %d", version)
+	}
+	return version, nil
+}
+
+// checkIntegrity reads the whole file once: damage is better met when the process starts
+// than in the middle of a page later. The file is small.
+func checkIntegrity(ctx context.Context, tx *sql.Tx) error {
+	var verdict string
+	if err := tx.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&verdict); err != nil {
+		return fmt.Errorf("check its integrity: %w", err)
+	}
+	if verdict != "ok" {
+		return fmt.Errorf("the file is damaged: %s", verdict)
+	}
+	return nil
+}
