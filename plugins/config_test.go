@@ -368,6 +368,16 @@ func TestQuantityReadsNumbersAndTemplates(t *testing.T) {
 	require.Error(t, new(Quantity).UnmarshalJSON([]byte(`"`)))
 }
 
+func BenchmarkParseConfig(b *testing.B) {
+	raw := []byte(`{"count":10000,"time_window":60,"cost_strategy":"node_quantifier","policy":"redis","redis_host":"127.0.0.1","rejected_code":429}`)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := ParseConfig(raw); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
 // FuzzParseConfig checks that any text is either refused with a sentence or accepted,
 // and that what is accepted has the same digest when it is written in canonical form.
 func FuzzParseConfig(f *testing.F) {
