@@ -152,6 +152,8 @@ func TestAdminRefusals(t *testing.T) {
 	g.put(t, "services/s", anUpstream)
 	g.put(t, "upstreams/u", `{"nodes":{"127.0.0.1:1980":1}}`)
 	g.put(t, "services/of-u", `{"upstream_id":"u"}`)
+	g.put(t, "upstreams/of-route", `{"nodes":{"127.0.0.1:1980":1}}`)
+	g.put(t, "routes/of-upstream", `{"uri":"/x","upstream_id":"of-route"}`)
 	g.put(t, "consumers/jack", `{"username":"jack","plugins":{"key-auth":{"key":"one"}}}`)
 	const invalid = "invalid configuration: "
 	for _, c := range []struct {
@@ -176,6 +178,14 @@ func TestAdminRefusals(t *testing.T) {
 		{"an id of 65 bytes", "PUT", "services/" + strings.Repeat("a", 65), anUpstream, 400, invalid + `property "id" validation failed: object matches none of the required`},
 		{"an id that is a list", "PUT", "services", `{"id":[]}`, 400, invalid + `property "id" validation failed: object matches none of the required`},
 		{"post with an id", "POST", "services/x", anUpstream, 400, "wrong service id, do not need it"},
+		{"post of a body that is invalid", "POST", "services", `{"upstream":{}}`, 400, invalid + `property "upstream" validation failed: property "nodes" validation failed: is required`},
+		{"post without a body", "POST", "services", "", 400, "missing configurations"},
+		{"patch into what is invalid", "PATCH", "services/s", `{"upstream":{"type":"x"}}`, 400, invalid + `property "upstream" validation failed: property "type" validation failed: matches none of the enum values`},
+		{"patch that removes the id", "PATCH", "services/s/id", `null`, 400, "wrong service id"},
+		{"a reference that is no id", "PUT", "routes/r", `{"uri":"/x","service_id":"a b"}`, 400, invalid + "object matches none of the required"},
+		{"a reference that is a fraction", "PUT", "routes/r", `{"uri":"/x","service_id":1.5}`, 400, invalid + "object matches none of the required"},
+		{"an inline upstream with a misspelt member", "PUT", "services/x", `{"upstream":{"node":{}}}`, 400, invalid + `property "upstream" validation failed: additional properties forbidden, found node`},
+		{"an ext-plugin that is a list", "PUT", "routes/r", `{"uri":"/x","plugins":{"ext-plugin-pre-req":[]}}`, 400, "failed to check the configuration of plugin ext-plugin-pre-req err: wrong type: expected object"},
 		{"post of a consumer", "POST", "consumers", `{"username":"a"}`, 405, "not supported `POST` method for consumer"},
 		{"patch of a consumer", "PATCH", "consumers/jack", `{}`, 405, "not supported `PATCH` method for consumer"},
 		{"patch without an id", "PATCH", "services", `{}`, 400, "missing service id"},
@@ -186,6 +196,7 @@ func TestAdminRefusals(t *testing.T) {
 		{"patch below what is no object", "PATCH", "services/s/name/x", `1`, 400, "invalid sub-path: /name/x"},
 		{"delete without an id", "DELETE", "services", "", 400, "missing service id"},
 		{"delete of an upstream in use", "DELETE", "upstreams/u", "", 400, "can not delete this upstream, service [of-u] is still using it now"},
+		{"delete of an upstream that a route uses", "DELETE", "upstreams/of-route", "", 400, "can not delete this upstream, route [of-upstream] is still using it now"},
 		{"a misspelt member", "PUT", "routes/r", `{"ury":"/x"}`, 400, invalid + "additional properties forbidden, found ury"},
 		{"a member of the wrong type", "PUT", "routes/r", `{"uri":1}`, 400, invalid + `property "uri" validation failed: wrong type: expected string, got number`},
 		{"a member that would change which requests match", "PUT", "routes/r", `{"uri":"/x","vars":[]}`, 400, invalid + `property "vars" validation failed: the development gateway does not support it`},

@@ -8,6 +8,7 @@ import (
 
 // route is a parsed route.
 type route struct {
+	Name       string         `json:"name"`
 	URI        string         `json:"uri"`
 	URIs       []string       `json:"uris"`
 	Host       string         `json:"host"`
@@ -25,6 +26,7 @@ type route struct {
 
 // service is a parsed service: what its routes inherit.
 type service struct {
+	Name       string         `json:"name"`
 	Hosts      []string       `json:"hosts"`
 	UpstreamID identifier     `json:"upstream_id"`
 	Plugins    map[string]any `json:"plugins"`

@@ -98,14 +98,36 @@ func hostMatches(pattern, host string) bool {
 	return pattern == host
 }
 
-// binding is a route with what it inherits from its service.
+// binding is a route with what it inherits from its service and the consumer.
 type binding struct {
-	ids, versions []string // of the route and, when it is bound to one, its service
-	types         string   // as the key of a PrepareConf begins
-	routeID       string
-	serviceID     string
-	plugins       plugins
-	upstream      *upstream
+	types         string   // as the key of a PrepareConf begins: route&service
+	ids, versions []string // of those, in the same order
+
+	routeID, routeName     string
+	serviceID, serviceName string
+	plugins                plugins
+	upstream               *upstream
+}
+
+// key is that of the PrepareConf for one of the binding's plugins.
+func (b *binding) key(attachment string) string {
+	return strings.Join([]string{b.types, strings.Join(b.ids, "&"), attachment, strings.Join(b.versions, "&")}, "#")
+}
+
+// with is the binding after authentication: the consumer's plugins count before the
+// route's, and every consumer has keys of its own. A consumer without plugins changes
+// nothing, as in APISIX.
+func (b *binding) with(rec *record) *binding {
+	c := rec.parsed.(*consumer)
+	if len(c.Plugins) == 0 {
+		return b
+	}
+	next := *b
+	next.types += "&consumer"
+	next.ids = append(slices.Clip(b.ids), rec.id)
+	next.versions = append(slices.Clip(b.versions), version(rec))
+	next.plugins = c.plugins.over(b.plugins).on()
+	return &next
 }
 
 // errNotConfigured is a route whose service or upstream was deleted by force, or that
@@ -120,7 +142,7 @@ func (e errNotConfigured) Error() string { return e.what }
 // resolve merges the entry's route with its service and finds the upstream: the
 // route's own before the service's.
 func (r *router) resolve(e *entry) (*binding, error) {
-	m := &binding{types: "route", routeID: e.rec.id, plugins: e.route.plugins, upstream: e.route.upstream}
+	m := &binding{types: "route", routeID: e.rec.id, routeName: e.route.Name, plugins: e.route.plugins, upstream: e.route.upstream}
 	m.ids, m.versions = []string{e.rec.id}, []string{version(e.rec)}
 	upstreamID := e.route.UpstreamID
 	if id := string(e.route.ServiceID); id != "" {
@@ -129,7 +151,7 @@ func (r *router) resolve(e *entry) (*binding, error) {
 			return nil, errNotConfigured{http.StatusNotFound, "the route's service is gone"}
 		}
 		svc := rec.parsed.(*service)
-		m.types, m.serviceID = m.types+"&service", id
+		m.types, m.serviceID, m.serviceName = m.types+"&service", id, svc.Name
 		m.ids, m.versions = append(m.ids, id), append(m.versions, version(rec))
 		m.plugins = m.plugins.over(svc.plugins)
 		if m.upstream == nil && upstreamID == "" {
