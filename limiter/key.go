@@ -32,9 +32,6 @@ const (
 // client choose the node that its counters burden. The window type is part of the name
 // because each type stores its own kind of value.
 func redisKey(t WindowType, key string) string {
-	if t == "" {
-		t = Fixed
-	}
 	if plainRedisText(key) {
 		return redisPrefix + string(t) + ":" + key
 	}

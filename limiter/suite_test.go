@@ -205,6 +205,13 @@ func TestTheLongestWindowIsAccepted(t *testing.T) {
 	})
 }
 
+func TestWindowSeconds(t *testing.T) {
+	require.Equal(t, time.Minute, limiter.WindowSeconds(60))
+	require.Equal(t, 9223372036*time.Second, limiter.WindowSeconds(9223372036))
+	require.Equal(t, time.Duration(math.MaxInt64), limiter.WindowSeconds(9223372037))
+	require.Equal(t, time.Duration(math.MaxInt64), limiter.WindowSeconds(math.MaxInt64))
+}
+
 func TestKeysAreAnyBytesAndNeverShare(t *testing.T) {
 	long := strings.Repeat("long", 5000)
 	keys := []string{
