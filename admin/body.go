@@ -15,6 +15,8 @@ import (
 const (
 	// maxBody is how many bytes a request's body may have.
 	maxBody = 1 << 20
+	// maxDrain is how many bytes of a larger body are read and dropped.
+	maxDrain = 8 << 20
 	// maxEcho bounds how much of a malformed body is repeated in the answer.
 	maxEcho = 1 << 10
 )
@@ -23,6 +25,7 @@ const (
 // cannot be read is a *refusal with APISIX's text.
 func readBody(r *http.Request) (any, error) {
 	if r.ContentLength > maxBody {
+		drain(r.Body)
 		return nil, tooLarge(r.ContentLength)
 	}
 	text, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
@@ -30,9 +33,17 @@ func readBody(r *http.Request) (any, error) {
 		return nil, badBody(err.Error(), nil)
 	}
 	if len(text) > maxBody {
+		drain(r.Body)
 		return nil, tooLarge(int64(len(text)))
 	}
 	return parseBody(text)
+}
+
+// drain reads some of what is left of a body that is refused: a client that is still sending
+// when the connection closes loses the answer.
+func drain(body io.Reader) {
+	// It makes no difference why the reading ends.
+	_, _ = io.CopyN(io.Discard, body, maxDrain)
 }
 
 // parseBody reads a body. Beyond JSON's grammar it refuses what validation.Decode does:

@@ -1,5 +1,223 @@
 package admin
 
-const roleVariable = "ADMIN_TEST_ROLE"
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
 
-func playRole(role string) int { return 0 }
+	"graphql-limit-count/cost"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+)
+
+// The other process of a test is this test binary, told what to be by its environment.
+const (
+	roleVariable   = "ADMIN_TEST_ROLE"
+	storeVariable  = "ADMIN_TEST_STORE"
+	writerVariable = "ADMIN_TEST_WRITER"
+
+	roleContend = "contend" // decorates contendedPaths paths, telling who has each
+	roleFlood   = "flood"   // writes until it is killed, telling each acknowledged id
+	roleOnce    = "once"    // writes one decoration for each line of standard input
+
+	contendedPaths = 60
+	answerTaken    = "taken"
+	answerStored   = "stored"
+)
+
+// playRole is the other process. It waits for a line on standard input before it begins, so
+// that several begin together.
+func playRole(role string) int {
+	store, err := OpenSQLite(context.Background(), os.Getenv(storeVariable), SQLiteConfig{Logger: zap.NewNop()})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	fmt.Println("ready")
+	input := bufio.NewScanner(os.Stdin)
+	input.Scan()
+	switch role {
+	case roleContend:
+		err = contend(store, os.Getenv(writerVariable))
+	case roleFlood:
+		err = flood(store)
+	case roleOnce:
+		for n := 0; err == nil && n == 0 || input.Scan(); n++ {
+			err = writeOne(store, fmt.Sprintf("once%d", n), fmt.Sprintf("Query.once%d", n))
+			fmt.Println(answerStored)
+		}
+	}
+	if err := errors.Join(err, store.Close()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+func writeOne(store Store, id, fieldPath string) error {
+	_, _, err := store.Put(context.Background(), testDraft("shop", id, fieldPath))
+	return err
+}
+
+func testDraft(service, id, fieldPath string) Draft {
+	return Draft{ServiceID: service, ID: id, FieldPath: fieldPath,
+		Value: []byte(fmt.Sprintf(`{"field_path":%q,"add_value":2}`, fieldPath))}
+}
+
+func contend(store Store, writer string) error {
+	for i := range contendedPaths {
+		fieldPath := fmt.Sprintf("Query.field%d", i)
+		err := writeOne(store, fmt.Sprintf("%s-%d", writer, i), fieldPath)
+		var taken *TakenError
+		switch {
+		case errors.As(err, &taken):
+			fmt.Println(answerTaken, fieldPath, taken.Holder)
+		case err != nil:
+			return err
+		default:
+			fmt.Println(answerStored, fieldPath, fmt.Sprintf("%s-%d", writer, i))
+		}
+	}
+	return nil
+}
+
+func flood(store Store) error {
+	for i := 0; ; i++ {
+		id := fmt.Sprintf("id%d", i)
+		if err := writeOne(store, id, fmt.Sprintf("Query.f%d", i)); err != nil {
+			return err
+		}
+		fmt.Println(id)
+	}
+}
+
+// process is a running other process.
+type process struct {
+	command *exec.Cmd
+	input   io.WriteCloser
+	output  *bufio.Scanner
+}
+
+func startProcess(t *testing.T, path, role, writer string) *process {
+	t.Helper()
+	executable, err := os.Executable()
+	require.NoError(t, err)
+	p := &process{command: exec.CommandContext(t.Context(), executable)}
+	p.command.Env = append(os.Environ(), roleVariable+"="+role, storeVariable+"="+path, writerVariable+"="+writer)
+	p.command.Stderr = os.Stderr
+	p.input, err = p.command.StdinPipe()
+	require.NoError(t, err)
+	output, err := p.command.StdoutPipe()
+	require.NoError(t, err)
+	p.output = bufio.NewScanner(output)
+	require.NoError(t, p.command.Start())
+	require.Equal(t, "ready", p.line(t))
+	return p
+}
+
+func (p *process) line(t *testing.T) string {
+	t.Helper()
+	require.True(t, p.output.Scan(), "the other process has ended")
+	return p.output.Text()
+}
+
+func (p *process) begin(t *testing.T) {
+	t.Helper()
+	_, err := io.WriteString(p.input, "\n")
+	require.NoError(t, err)
+}
+
+// end lets the process finish and returns the lines that it still wrote.
+func (p *process) end(t *testing.T) []string {
+	t.Helper()
+	require.NoError(t, p.input.Close())
+	var lines []string
+	for p.output.Scan() {
+		lines = append(lines, p.output.Text())
+	}
+	require.NoError(t, p.command.Wait())
+	return lines
+}
+
+func TestConcurrentProcessesNeverDecorateOnePathTwice(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "decorations.db")
+	writers := []*process{startProcess(t, path, roleContend, "a"), startProcess(t, path, roleContend, "b")}
+	for _, w := range writers {
+		w.begin(t)
+	}
+	held := map[string]string{}
+	told := map[string][]string{} // who has the path, as both writers were told
+	for _, w := range writers {
+		for _, line := range w.end(t) {
+			words := strings.Fields(line)
+			require.Len(t, words, 3)
+			told[words[1]] = append(told[words[1]], words[2])
+			if words[0] == answerStored {
+				require.Empty(t, held[words[1]], "%s was stored twice", words[1])
+				held[words[1]] = words[2]
+			}
+		}
+	}
+	require.Len(t, held, contendedPaths)
+	records, err := openStore(t, path).List(t.Context(), "shop")
+	require.NoError(t, err)
+	require.Len(t, records, contendedPaths)
+	for _, r := range records {
+		require.Equal(t, []string{r.ID, r.ID}, told[r.FieldPath])
+	}
+}
+
+func TestAcknowledgedWritesSurviveAKilledProcess(t *testing.T) {
+	const rounds, writes = 3, 25
+	path := filepath.Join(t.TempDir(), "decorations.db")
+	for range rounds {
+		p := startProcess(t, path, roleFlood, "")
+		p.begin(t)
+		var acknowledged []string
+		for range writes {
+			acknowledged = append(acknowledged, p.line(t))
+		}
+		require.NoError(t, p.command.Process.Kill()) // SIGKILL, in the middle of a write
+		for p.output.Scan() {
+			acknowledged = append(acknowledged, p.output.Text())
+		}
+		require.Error(t, p.command.Wait())
+		store, err := OpenSQLite(t.Context(), path, SQLiteConfig{Logger: zap.NewNop()})
+		require.NoError(t, err)
+		for _, id := range acknowledged {
+			_, err := store.Get(t.Context(), "shop", id)
+			require.NoError(t, err)
+		}
+		require.NoError(t, store.Close())
+	}
+}
+
+func TestAWriteOfAnotherProcessIsInForceWithinASecond(t *testing.T) {
+	const changes = 5
+	path := filepath.Join(t.TempDir(), "decorations.db")
+	// The interval is the default one: it is what keeps the promise.
+	store, err := OpenSQLite(t.Context(), path, SQLiteConfig{Logger: zap.NewNop()})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, store.Close()) })
+	models := NewModels(store, zap.NewNop())
+	require.NoError(t, models.Load(t.Context()))
+	background(t, models.Run)
+	p := startProcess(t, path, roleOnce, "")
+	var before *cost.Model
+	for range changes {
+		p.begin(t)
+		require.Equal(t, answerStored, p.line(t))
+		require.Eventually(t, func() bool { return models.Model("shop") != before }, time.Second, testPoll)
+		before = models.Model("shop")
+	}
+	p.end(t)
+}

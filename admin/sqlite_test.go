@@ -1,0 +1,267 @@
+package admin
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+)
+
+func put(t *testing.T, store Store, d Draft) Record {
+	t.Helper()
+	record, _, err := store.Put(t.Context(), d)
+	require.NoError(t, err)
+	return record
+}
+
+func TestAFileThatIsNoStoreIsRefused(t *testing.T) {
+	sqliteFile := func(statements string) func(*testing.T, string) {
+		return func(t *testing.T, path string) {
+			db, err := sql.Open("sqlite", dataSource(path))
+			require.NoError(t, err)
+			_, err = db.ExecContext(t.Context(), statements)
+			require.NoError(t, err)
+			require.NoError(t, db.Close())
+		}
+	}
+	for _, c := range []struct {
+		name string
+		make func(*testing.T, string)
+		want string
+	}{
+		{"text", func(t *testing.T, path string) {
+			require.NoError(t, os.WriteFile(path, []byte(strings.Repeat("no database ", 100)), 0o600))
+		}, "the file is not an SQLite database or is damaged"},
+		{"another program's database", sqliteFile("CREATE TABLE t (x)"), "the file is another program's SQLite database"},
+		{"a newer version's", func(t *testing.T, path string) {
+			openAndClose(t, path)
+			sqliteFile("PRAGMA user_version = 2")(t, path)
+		}, "the file has schema version 2, written by a newer version of this program: this one reads up to 1"},
+		{"an unknown version's", func(t *testing.T, path string) {
+			openAndClose(t, path)
+			sqliteFile("PRAGMA user_version = 0")(t, path)
+		}, "the file has the unknown schema version 0"},
+		{"a truncated one", func(t *testing.T, path string) {
+			openAndClose(t, path)
+			require.NoError(t, os.Truncate(path, 6000))
+		}, "damaged"},
+		{"an overwritten page", func(t *testing.T, path string) {
+			openAndClose(t, path)
+			file, err := os.OpenFile(path, os.O_WRONLY, 0)
+			require.NoError(t, err)
+			_, err = file.WriteAt(make([]byte, 4096), 4096)
+			require.NoError(t, err)
+			require.NoError(t, file.Close())
+		}, "the file is damaged"},
+		{"a folder", func(t *testing.T, path string) { require.NoError(t, os.Mkdir(path, 0o700)) }, "the file cannot be opened or created"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "decorations.db")
+			c.make(t, path)
+			_, err := OpenSQLite(t.Context(), path, SQLiteConfig{Logger: zap.NewNop()})
+			require.ErrorContains(t, err, fmt.Sprintf("open decoration store %q: ", path))
+			require.ErrorContains(t, err, c.want)
+		})
+	}
+}
+
+func openAndClose(t *testing.T, path string) {
+	t.Helper()
+	store, err := OpenSQLite(t.Context(), path, SQLiteConfig{Logger: zap.NewNop()})
+	require.NoError(t, err)
+	require.NoError(t, store.Close())
+}
+
+func TestAnyPathNamesAFile(t *testing.T) {
+	for _, name := range []string{"a b.db", "a?b=c&d.db", "a#b.db", "a%20b.db", "ä.db", filepath.Join("new", "folder", "x.db")} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), name)
+			openAndClose(t, path)
+			require.FileExists(t, path)
+		})
+	}
+}
+
+func TestStoreKeepsARecordWhole(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	path := filepath.Join(t.TempDir(), "decorations.db")
+	store, err := OpenSQLite(t.Context(), path, SQLiteConfig{Logger: zap.NewNop(), Now: func() time.Time { return now }})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, store.Close()) })
+	d := testDraft("shop", "d1", "Query.products")
+	d.Incarnation = "27"
+	created := put(t, store, d)
+	require.Equal(t, Record{Draft: d, CreateTime: 1_700_000_000, UpdateTime: 1_700_000_000, CreatedIndex: 1, ModifiedIndex: 1}, created)
+	now = now.Add(time.Minute)
+	d.FieldPath, d.Value = "Query.users", []byte(`{"field_path":"Query.users","add_value":1.50}`)
+	replaced := put(t, store, d)
+	want := Record{Draft: d, CreateTime: 1_700_000_000, UpdateTime: 1_700_000_060, CreatedIndex: 1, ModifiedIndex: 2}
+	require.Equal(t, want, replaced)
+	got, err := store.Get(t.Context(), "shop", "d1")
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+}
+
+func TestMissingRecordsAreNotFound(t *testing.T) {
+	store := openStore(t, filepath.Join(t.TempDir(), "decorations.db"))
+	_, err := store.Get(t.Context(), "shop", "d1")
+	require.ErrorIs(t, err, ErrNotFound)
+	require.ErrorIs(t, store.Delete(t.Context(), "shop", "d1"), ErrNotFound)
+	_, err = store.Patch(t.Context(), "shop", "d1", func(Record) (Draft, error) { panic("no record to change") })
+	require.ErrorIs(t, err, ErrNotFound)
+	records, err := store.List(t.Context(), "shop")
+	require.NoError(t, err)
+	require.Empty(t, records)
+}
+
+func TestAFieldPathIsHeldUntilItsDecorationGoes(t *testing.T) {
+	store := openStore(t, filepath.Join(t.TempDir(), "decorations.db"))
+	put(t, store, testDraft("shop", "d1", "Query.a"))
+	put(t, store, testDraft("other", "d1", "Query.a"))
+	_, _, err := store.Put(t.Context(), testDraft("shop", "d2", "Query.a"))
+	var taken *TakenError
+	require.ErrorAs(t, err, &taken)
+	require.Equal(t, &TakenError{FieldPath: "Query.a", Holder: "d1"}, taken)
+	put(t, store, testDraft("shop", "d2", "Query.b"))
+	_, err = store.Patch(t.Context(), "shop", "d2", func(Record) (Draft, error) { return testDraft("shop", "d2", "Query.a"), nil })
+	require.ErrorAs(t, err, &taken)
+	require.NoError(t, store.Delete(t.Context(), "shop", "d1"))
+	put(t, store, testDraft("shop", "d2", "Query.a"))
+}
+
+func TestMadeIDsSortByCreationAndAvoidGivenOnes(t *testing.T) {
+	store := openStore(t, filepath.Join(t.TempDir(), "decorations.db"))
+	put(t, store, testDraft("shop", "00000000000000000002", "Query.a"))
+	first := put(t, store, testDraft("shop", "", "Query.b"))
+	second := put(t, store, testDraft("shop", "", "Query.c"))
+	require.Equal(t, "00000000000000000003", first.ID)
+	require.Equal(t, "00000000000000000004", second.ID)
+	require.Equal(t, int64(3), first.CreatedIndex)
+}
+
+func TestConcurrentPatchesLoseNothing(t *testing.T) {
+	const writers, each = 4, 10
+	path := filepath.Join(t.TempDir(), "decorations.db")
+	stores := []*SQLite{openStore(t, path), openStore(t, path)} // as two processes have it
+	put(t, stores[0], Draft{ServiceID: "shop", ID: "d1", FieldPath: "Query.a", Value: []byte("0")})
+	var group sync.WaitGroup
+	failures := make(chan error, writers*each)
+	for w := range writers {
+		group.Go(func() {
+			for range each {
+				_, err := stores[w%2].Patch(context.Background(), "shop", "d1", func(old Record) (Draft, error) {
+					var n int
+					_, err := fmt.Sscan(string(old.Value), &n)
+					old.Value = fmt.Append(nil, n+1)
+					return old.Draft, err
+				})
+				failures <- err
+			}
+		})
+	}
+	group.Wait()
+	close(failures)
+	for err := range failures {
+		require.NoError(t, err)
+	}
+	record, err := stores[0].Get(t.Context(), "shop", "d1")
+	require.NoError(t, err)
+	require.Equal(t, "40", string(record.Value))
+}
+
+func TestARefusedPatchChangesNothingAndReturnsTheRefusal(t *testing.T) {
+	store := openStore(t, filepath.Join(t.TempDir(), "decorations.db"))
+	before := put(t, store, testDraft("shop", "d1", "Query.a"))
+	refusal := errors.New("no")
+	_, err := store.Patch(t.Context(), "shop", "d1", func(Record) (Draft, error) { return Draft{}, refusal })
+	require.Same(t, refusal, err)
+	after, err := store.Get(t.Context(), "shop", "d1")
+	require.NoError(t, err)
+	require.Equal(t, before, after)
+}
+
+func TestReclaimAndAdoptSpareWhatWasWrittenSince(t *testing.T) {
+	store := openStore(t, filepath.Join(t.TempDir(), "decorations.db"))
+	stale := []Record{put(t, store, testDraft("shop", "d1", "Query.a")), put(t, store, testDraft("shop", "d2", "Query.b"))}
+	written := put(t, store, testDraft("shop", "d1", "Query.a"))
+	require.NoError(t, store.Adopt(t.Context(), stale, "9"))
+	records, err := store.List(t.Context(), "shop")
+	require.NoError(t, err)
+	require.Equal(t, []string{"", "9"}, []string{records[0].Incarnation, records[1].Incarnation})
+	require.Equal(t, stale[1].ModifiedIndex, records[1].ModifiedIndex)
+	count, err := store.Reclaim(t.Context(), []Record{stale[0], records[1]})
+	require.NoError(t, err)
+	require.Equal(t, 1, count)
+	records, err = store.All(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []Record{written}, records)
+}
+
+// follow runs Watch and hands out what it tells.
+func follow(t *testing.T, store Store, changed func([]string) error) <-chan []string {
+	told := make(chan []string, 100)
+	background(t, func(ctx context.Context) error {
+		return store.Watch(ctx, func(services []string) error {
+			told <- services
+			return changed(services)
+		})
+	})
+	return told
+}
+
+func receive(t *testing.T, told <-chan []string) []string {
+	t.Helper()
+	select {
+	case services := <-told:
+		return services
+	case <-time.After(patience):
+		require.FailNow(t, "nothing was told")
+		return nil
+	}
+}
+
+func TestWatchTellsEveryChangeWhoeverMakesIt(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "decorations.db")
+	store, other := openStore(t, path), openStore(t, path)
+	put(t, store, testDraft("before", "d1", "Query.a"))
+	told := follow(t, store, func([]string) error { return nil })
+	require.Equal(t, []string{"before"}, receive(t, told))
+	put(t, store, testDraft("own", "d1", "Query.a"))
+	require.Equal(t, []string{"own"}, receive(t, told))
+	put(t, other, testDraft("others", "d1", "Query.a"))
+	require.Equal(t, []string{"others"}, receive(t, told))
+	require.NoError(t, other.Delete(t.Context(), "others", "d1"))
+	require.Equal(t, []string{"others"}, receive(t, told))
+	_, err := other.db.ExecContext(t.Context(), `UPDATE decoration SET service_id = 'moved' WHERE service_id = 'own'`)
+	require.NoError(t, err)
+	require.Equal(t, []string{"moved", "own"}, receive(t, told))
+	require.NoError(t, other.Adopt(t.Context(), []Record{{Draft: Draft{ServiceID: "before", ID: "d1"}, ModifiedIndex: 1}}, "1"))
+	put(t, other, testDraft("last", "d1", "Query.a"))
+	require.Equal(t, []string{"last"}, receive(t, told), "an adoption is no change")
+}
+
+func TestWatchRepeatsWhatWasNotTaken(t *testing.T) {
+	store := openStore(t, filepath.Join(t.TempDir(), "decorations.db"))
+	put(t, store, testDraft("shop", "d1", "Query.a"))
+	failures := 2
+	told := follow(t, store, func([]string) error {
+		if failures--; failures >= 0 {
+			return errors.New("not now")
+		}
+		return nil
+	})
+	for range 3 {
+		require.Equal(t, []string{"shop"}, receive(t, told))
+	}
+	put(t, store, testDraft("next", "d1", "Query.a"))
+	require.Equal(t, []string{"next"}, receive(t, told))
+}
