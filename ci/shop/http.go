@@ -30,8 +30,8 @@ type httpError struct {
 
 func (e httpError) Error() string { return e.text }
 
-// ServeHTTP answers one request.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// handle answers one request.
+func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 	s.requests.Add(1)
 	result, err := s.answer(w, r)
 	status := http.StatusOK
@@ -80,7 +80,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) (any, error) {
 		select {
 		case <-timer.C:
 		case <-r.Context().Done():
-			return nil, httpError{http.StatusServiceUnavailable, "the client has gone"}
+			return nil, httpError{http.StatusServiceUnavailable, "the client or the shop is going"}
 		}
 	}
 	if result != nil {

@@ -51,7 +51,7 @@ func WithAuthorization(value string, guard Guard) Option {
 	return func(s *Server) { s.authorization, s.guard = value, guard }
 }
 
-// WithDelay waits that long before each answer, or until the client has gone.
+// WithDelay waits that long before each answer; the client's going or Close end it.
 func WithDelay(delay time.Duration) Option { return func(s *Server) { s.delay = delay } }
 
 // Server is a running shop. Its methods are safe for concurrent use.
@@ -95,7 +95,11 @@ func Start(ctx context.Context, addr string, options ...Option) (*Server, error)
 // serve runs the HTTP server until ctx ends, then lets running requests finish.
 func (s *Server) serve(ctx context.Context) {
 	defer close(s.done)
-	server := &http.Server{Handler: s, ReadHeaderTimeout: readHeaderTimeout}
+	server := &http.Server{
+		Handler:           http.HandlerFunc(s.handle),
+		ReadHeaderTimeout: readHeaderTimeout,
+		BaseContext:       func(net.Listener) context.Context { return ctx }, // a delay ends with the shop
+	}
 	var serving sync.WaitGroup
 	serving.Go(func() {
 		if err := server.Serve(s.socket); !errors.Is(err, http.ErrServerClosed) {

@@ -224,6 +224,19 @@ func TestADelayEndsWithTheClient(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
+func TestADelayEndsWithTheShop(t *testing.T) {
+	s := testShop(t, WithDelay(time.Hour))
+	go func() {
+		for s.Requests() == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		s.Close()
+	}()
+	status, text := send(t, http.MethodPost, s.URL(), "application/graphql", "{ __typename }")
+	require.Equal(t, 503, status)
+	require.Contains(t, text, "going")
+}
+
 func TestADelayComesBeforeTheAnswer(t *testing.T) {
 	const delay = 20 * time.Millisecond
 	s := testShop(t, WithDelay(delay))
