@@ -18,7 +18,7 @@ const (
 
 	// lastGrace is how long connections may take to end once they are closed, and
 	// then configurations to be closed.
-	lastGrace = 40 * time.Millisecond
+	lastGrace = 25 * time.Millisecond
 
 	// A failing accept, for want of file descriptors for example, is tried again
 	// after minBackoff, then ever later up to maxBackoff.
