@@ -18,9 +18,6 @@ import (
 //go:embed decoration.schema.json
 var decorationSchemaJSON []byte
 
-// DecorationSchema returns the JSON Schema (draft 2020-12) of a decoration, as text.
-func DecorationSchema() []byte { return bytes.Clone(decorationSchemaJSON) }
-
 // decorationSchema is compiled once, when first needed.
 var decorationSchema = sync.OnceValues(func() (*jsonschema.Schema, error) {
 	return validation.Compile("decoration.schema.json", decorationSchemaJSON)

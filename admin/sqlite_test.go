@@ -91,6 +91,44 @@ func TestAnyPathNamesAFile(t *testing.T) {
 	}
 }
 
+func TestProcessesThatStartTogetherShareANewFile(t *testing.T) {
+	const processes = 8
+	path := filepath.Join(t.TempDir(), "decorations.db")
+	var group sync.WaitGroup
+	failures := make(chan error, processes)
+	for range processes {
+		group.Go(func() {
+			store, err := OpenSQLite(context.Background(), path, SQLiteConfig{Logger: zap.NewNop()})
+			if err == nil {
+				err = store.Close()
+			}
+			failures <- err
+		})
+	}
+	group.Wait()
+	close(failures)
+	for err := range failures {
+		require.NoError(t, err)
+	}
+}
+
+func TestEveryConnectionSyncsEachCommit(t *testing.T) {
+	store := openStore(t, filepath.Join(t.TempDir(), "decorations.db"))
+	for range maxConnections {
+		conn, err := store.db.Conn(t.Context())
+		require.NoError(t, err)
+		defer conn.Close()
+		var mode string
+		var level, wait int
+		require.NoError(t, conn.QueryRowContext(t.Context(), "PRAGMA journal_mode").Scan(&mode))
+		require.NoError(t, conn.QueryRowContext(t.Context(), "PRAGMA synchronous").Scan(&level))
+		require.NoError(t, conn.QueryRowContext(t.Context(), "PRAGMA busy_timeout").Scan(&wait))
+		require.Equal(t, "wal", mode)
+		require.Equal(t, 2, level, "FULL")
+		require.Equal(t, 5000, wait)
+	}
+}
+
 func TestStoreKeepsARecordWhole(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	path := filepath.Join(t.TempDir(), "decorations.db")
