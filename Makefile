@@ -1,0 +1,36 @@
+# The two commands of the README are `make demo` and `make test`.
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo development)
+GO      ?= go
+# Packages under test at once, each with its own servers: what two cores carry.
+PARALLEL ?= 2
+
+.PHONY: build test demo lint bench e2e cover clean
+
+build: ## one static binary at bin/graphql-limit-count
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/graphql-limit-count ./cmd/graphql-limit-count
+
+test: ## everything, with the race detector; starts and stops its own servers
+	$(GO) test -race -p $(PARALLEL) -timeout 14m ./...
+
+demo: build ## upstream, gateway and runner with sample requests; ONESHOT=1 exits after them
+	./bin/graphql-limit-count demo $(if $(ONESHOT),--oneshot)
+
+lint: ## gofmt, go vet, staticcheck
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); \
+	  if [ -n "$$unformatted" ]; then echo "gofmt would change:"; echo "$$unformatted"; exit 1; fi
+	$(GO) vet ./...
+	$(GO) tool staticcheck ./...
+
+bench: ## all benchmarks, with allocations
+	$(GO) test -run '^$$' -bench . -benchmem -p 1 ./...
+
+e2e: build ## the end-to-end suite against the APISIX named by APISIX_GATEWAY_URL, APISIX_ADMIN_URL, APISIX_ADMIN_KEY
+	@if [ -z "$$APISIX_GATEWAY_URL" ]; then echo "set APISIX_GATEWAY_URL, APISIX_ADMIN_URL, APISIX_ADMIN_KEY and APISIX_RUNNER_SOCKET (see README.md)"; exit 1; fi
+	$(GO) test -count 1 -timeout 10m -v ./ci/e2e/...
+
+cover: ## statement coverage by package
+	$(GO) test -cover -p $(PARALLEL) ./...
+
+clean:
+	rm -rf bin

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"go.uber.org/zap"
+)
+
+// adminKeyFile is where a generated key is kept, in the data folder.
+const adminKeyFile = "admin.key"
+
+// adminKeyOrGenerated is the configured admin key, or the one that was generated
+// the first time: an endpoint without a key would let anyone on the host switch
+// limits off.
+func (f *runFlags) adminKeyOrGenerated(log *zap.Logger) (string, error) {
+	if f.adminKey != "" {
+		return f.adminKey, nil
+	}
+	path := filepath.Join(f.dataDir, adminKeyFile)
+	key, err := readKey(path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return key, err
+	}
+	if err := writeKey(path, rand.Text()); err != nil {
+		return "", err
+	}
+	log.Warn("generated the key of the admin endpoint", zap.String("file", path))
+	return readKey(path)
+}
+
+func readKey(path string) (string, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", fmt.Errorf("read the admin key: %w", err)
+	}
+	key := strings.TrimSpace(string(text))
+	if key == "" {
+		return "", fmt.Errorf("read the admin key: %s is empty", path)
+	}
+	return key, nil
+}
+
+// writeKey writes a whole key or nothing: another runner may start at the same
+// time, and both must end up with one key.
+func writeKey(path, key string) error {
+	temporary, err := os.CreateTemp(filepath.Dir(path), adminKeyFile+"-")
+	if err != nil {
+		return fmt.Errorf("write the admin key: %w", err)
+	}
+	defer os.Remove(temporary.Name())
+	_, err = temporary.WriteString(key + "\n")
+	if err = errors.Join(err, temporary.Close()); err != nil {
+		return fmt.Errorf("write the admin key: %w", err)
+	}
+	if err := os.Link(temporary.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("write the admin key: %w", err)
+	}
+	return nil
+}
+
+// setStockEnvironment gives the stock server the settings that it takes from the
+// environment only.
+func setStockEnvironment(f *runFlags) error {
+	for name, value := range map[string]string{
+		apisixEnvironment["listen"]:      f.listen,
+		apisixEnvironment["conf-expire"]: strconv.Itoa(f.confExpire),
+	} {
+		if err := os.Setenv(name, value); err != nil {
+			return fmt.Errorf("set %s: %w", name, err)
+		}
+	}
+	return nil
+}
