@@ -39,7 +39,11 @@ func (d *Document) nodePlan(operations []*operation, o Options) (*Plan, error) {
 		if budget -= selections; budget < 0 {
 			return nil, ErrTooManySelections
 		}
-		p.operations = append(p.operations, compiled)
+		if compiled.root.sum == 0 {
+			p.known = max(p.known, compiled.root.known)
+		} else {
+			p.operations = append(p.operations, compiled)
+		}
 	}
 	p.variableIndex = nil
 	return p, nil
@@ -154,11 +158,7 @@ func (c *compiler) discover(set *ast.SelectionSet, at cursor, found func(unit)) 
 			if s.SelectionSet == nil {
 				continue
 			}
-			below := cursor{}
-			if c.states != nil {
-				_, _, below = c.states.step(at, s.Name.Value)
-			}
-			err = c.discover(s.SelectionSet, below, found)
+			err = c.discover(s.SelectionSet, c.step(at, s).below, found)
 		case *ast.InlineFragment:
 			err = c.discover(s.SelectionSet, c.narrow(at, s.TypeCondition), found)
 		case *ast.FragmentSpread:
@@ -217,20 +217,25 @@ func (c *compiler) set(set *ast.SelectionSet, at cursor) subtotal {
 
 // field adds one field to the total and returns how many selections are below it.
 func (c *compiler) field(total *builder, f *ast.Field, at cursor) int64 {
-	w, below := &plainWeight, cursor{}
-	var declared *fieldDefinition
-	if c.states != nil {
-		var rule *weight
-		if rule, declared, below = c.states.step(at, f.Name.Value); rule != nil {
-			w = rule
-		}
-	}
+	taken := c.step(at, f)
 	var children subtotal
 	if f.SelectionSet != nil {
-		children = c.set(f.SelectionSet, below)
+		children = c.set(f.SelectionSet, taken.below)
 	}
-	total.field(children.cost, w, f.Arguments, declared)
+	w := taken.weight
+	if w == nil {
+		w = &plainWeight
+	}
+	total.field(children.cost, w, f.Arguments, taken.declared)
 	return children.selections
+}
+
+// step selects a field; without decorations nothing is matched.
+func (c *compiler) step(at cursor, f *ast.Field) step {
+	if c.states == nil {
+		return step{}
+	}
+	return c.states.step(at, f.Name.Value)
 }
 
 // source is where an argument's value comes from: a value that is known, or a

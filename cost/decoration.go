@@ -17,12 +17,12 @@ type Decoration struct {
 	AddValue *float64 `json:"add_value,omitempty"`
 	// AddArguments name the arguments whose values are added to AddValue. nil is
 	// inherited from a shorter path of the same field, an empty list clears.
-	AddArguments []string `json:"add_arguments,omitempty"`
+	AddArguments []string `json:"add_arguments,omitzero"`
 	// MulValue multiplies what is below a node; >= 0, default 1.
 	MulValue *float64 `json:"mul_value,omitempty"`
 	// MulArguments name the arguments whose values multiply MulValue; nil and
 	// empty as in AddArguments.
-	MulArguments []string `json:"mul_arguments,omitempty"`
+	MulArguments []string `json:"mul_arguments,omitzero"`
 	// AssumedSize is the multiplier when none of MulArguments has a usable value;
 	// >= 0, nil is inherited.
 	AssumedSize *float64 `json:"assumed_size,omitempty"`
@@ -37,6 +37,8 @@ type Model struct {
 	// types holds the first names of paths: the rules of types, and the starts
 	// of the chains below them.
 	types map[string]*pathNode
+	// fields holds every name that a path goes on with after its first.
+	fields map[string]bool
 }
 
 // pathNode is one prefix of field paths.
@@ -60,7 +62,7 @@ var plainWeight = weight{add: defaultWeight, mul: defaultWeight}
 // NewModel builds a model. The error names the field_path at fault: malformed,
 // given twice, or with a weight that is negative or not finite.
 func NewModel(decorations []Decoration) (*Model, error) {
-	m := &Model{types: map[string]*pathNode{}}
+	m := &Model{types: map[string]*pathNode{}, fields: map[string]bool{}}
 	nodes := 0
 	for _, d := range decorations {
 		if err := d.check(); err != nil {
@@ -69,6 +71,9 @@ func NewModel(decorations []Decoration) (*Model, error) {
 		fields := m.types
 		var node *pathNode
 		for name := range strings.SplitSeq(d.FieldPath, ".") {
+			if node != nil {
+				m.fields[name] = true
+			}
 			if node = fields[name]; node == nil {
 				nodes++
 				node = &pathNode{id: nodes, fields: map[string]*pathNode{}}

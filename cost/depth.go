@@ -17,7 +17,7 @@ func (d *Document) depthPlan(operations []*operation) (*Plan, error) {
 	for _, o := range operations {
 		deepest = max(deepest, 1+d.levelsBelow(o.definition.SelectionSet, levels))
 	}
-	return &Plan{operations: []operationPlan{{root: constant(float64(deepest))}}}, nil
+	return &Plan{known: float64(deepest)}, nil
 }
 
 // levelsBelow is the number of levels of selection sets nested inside set;

@@ -1,6 +1,9 @@
 package cost
 
-import "strconv"
+import (
+	"errors"
+	"strconv"
+)
 
 // state is where in the grammar the lexical pass stands: what may come next.
 type state uint8
@@ -8,7 +11,6 @@ type state uint8
 const (
 	inDocument  state = iota // a definition
 	inDescribed              // a definition, after its description
-	inTypeSystem
 
 	inOperation      // after its keyword: name, variables, directives, selections
 	inOperationNamed // variables, directives, selections
@@ -51,14 +53,10 @@ const (
 	inDefaultTail       // after the default value: directives
 )
 
-// maxTypeSystem bounds type system definitions, in bytes: no server executes
-// them, and the parser is slow to say what is wrong with them.
-const maxTypeSystem = 1 << 16
-
 // step takes the current token.
 func (n *normalizer) step() error {
 	switch {
-	case n.state <= inTypeSystem:
+	case n.state <= inDescribed:
 		return n.document()
 	case n.state <= inTypeCondition:
 		return n.definition()
@@ -78,8 +76,6 @@ func (n *normalizer) step() error {
 // document takes the start of a definition.
 func (n *normalizer) document() error {
 	switch kind := n.token.kind; {
-	case n.state == inTypeSystem:
-		return n.typeSystemToken()
 	case kind == '{' && n.state != inDescribed:
 		return n.enter(selections, inSelections, inDocument)
 	case (kind == tokenString || kind == tokenBlockString) && n.state == inDocument:
@@ -94,34 +90,23 @@ func (n *normalizer) document() error {
 	case "fragment":
 		return n.keep(inFragment)
 	default:
-		return n.typeSystemToken()
+		return n.typeSystem()
 	}
 }
 
-// typeSystemToken keeps a token of a type system definition, or of what follows
-// one without braces: everything goes to the parser, which tells them apart.
-func (n *normalizer) typeSystemToken() error {
-	if n.typeSystem += n.token.end - n.token.start; n.typeSystem > maxTypeSystem {
-		return syntaxError(n.token.start, "too many type definitions")
+// typeSystem passes over a type system definition, which is left out: no server
+// executes one, and the parser knows those of an older specification only.
+func (n *normalizer) typeSystem() error {
+	p := sdlParser{scan: n.scan, token: n.token}
+	if err := p.definition(); errors.Is(err, ErrSyntax) {
+		return err
+	} else if err != nil {
+		return syntaxError(p.token.start, "malformed type definition")
 	}
-	switch n.token.kind {
-	case '(', '[', '{':
-		return n.enter(typeSystemAny, inTypeSystem, inTypeSystem)
-	case ')', ']', '}':
-		if err := n.leave(); err != nil {
-			return err
-		}
-		if len(n.open) == 0 && n.token.kind == '}' {
-			n.state = inDocument
-		}
-		return nil
-	case tokenString, tokenBlockString:
-		n.write(tokenString, n.stringValue())
-		n.state = inTypeSystem
-		return nil
-	default:
-		return n.keep(inTypeSystem)
-	}
+	n.scan = p.scan
+	n.scan.unread(p.token)
+	n.state = inDocument
+	return nil
 }
 
 // definition takes the head of an operation or fragment definition.

@@ -117,17 +117,3 @@ func (r introspectedRef) named() string {
 	}
 	return r.Name
 }
-
-// parseDefault reads the default of an argument as introspection gives it: a
-// GraphQL literal in a string. Text that is no literal is unusable.
-func parseDefault(text string) Value {
-	p := sdlParser{scan: scanner{src: text}}
-	if err := p.advance(); err != nil {
-		return Value{kind: unusable}
-	}
-	v, err := p.value(0)
-	if err != nil || p.token.kind != tokenEOF {
-		return Value{kind: unusable}
-	}
-	return v
-}

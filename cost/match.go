@@ -17,10 +17,16 @@ type states struct {
 	sets  [][]*pathNode
 	index map[string]int32
 	key   []byte
+	taken map[place]step
 }
 
 func newStates(m *Model) *states {
-	return &states{model: m, sets: [][]*pathNode{nil}, index: map[string]int32{}}
+	return &states{
+		model: m,
+		sets:  [][]*pathNode{nil},
+		index: map[string]int32{},
+		taken: map[place]step{},
+	}
 }
 
 // intern returns the state of a set of live prefixes.
@@ -41,17 +47,54 @@ func (s *states) intern(live []*pathNode) int32 {
 	return i
 }
 
-// step selects a field: the weight it has there (nil: the plain one), its
-// declaration if the schema has one, and the cursor below it.
-func (s *states) step(at cursor, field string) (*weight, *fieldDefinition, cursor) {
+// step is what selecting a field at a cursor does.
+type step struct {
+	weight   *weight          // nil: the plain one
+	declared *fieldDefinition // nil: not in the schema
+	below    cursor
+}
+
+// place is a field selected at a cursor.
+type place struct {
+	at    cursor
+	field string
+}
+
+// step selects a field. Each place is worked out once: a document may select one
+// field a hundred thousand times where many chains are live.
+func (s *states) step(at cursor, field string) step {
 	if at.typ == nil {
-		return nil, nil, cursor{}
+		return step{}
 	}
-	declared := at.typ.fields[field]
-	var w *weight
-	if declared != nil {
-		w = s.typeWeight(declared.returns)
+	if !s.model.fields[field] {
+		// No path goes on with this field, so that none stays live below it.
+		return s.declare(at.typ, field)
 	}
+	p := place{at: at, field: field}
+	taken, ok := s.taken[p]
+	if !ok {
+		taken = s.match(at, field)
+		s.taken[p] = taken
+	}
+	return taken
+}
+
+// declare is a step as far as types tell it: no chain is followed.
+func (s *states) declare(typ *typeDefinition, field string) step {
+	declared := typ.fields[field]
+	if declared == nil {
+		return step{}
+	}
+	return step{
+		weight:   s.typeWeight(declared.returns),
+		declared: declared,
+		below:    cursor{typ: declared.result},
+	}
+}
+
+// match is a step that follows the live chains.
+func (s *states) match(at cursor, field string) step {
+	taken := s.declare(at.typ, field)
 	var buffer [8]*pathNode
 	live := buffer[:0]
 	visit := func(prefix *pathNode) {
@@ -59,7 +102,7 @@ func (s *states) step(at cursor, field string) (*weight, *fieldDefinition, curso
 		if node == nil {
 			return
 		}
-		w = merge(w, node.weight)
+		taken.weight = merge(taken.weight, node.weight)
 		if len(node.fields) > 0 {
 			live = append(live, node)
 		}
@@ -72,10 +115,10 @@ func (s *states) step(at cursor, field string) (*weight, *fieldDefinition, curso
 	for _, prefix := range s.sets[at.state] {
 		visit(prefix)
 	}
-	if declared == nil || declared.result == nil {
-		return w, declared, cursor{}
+	if taken.below.typ != nil {
+		taken.below.state = s.intern(live)
 	}
-	return w, declared, cursor{typ: declared.result, state: s.intern(live)}
+	return taken
 }
 
 // typeWeight is the rule for a type, nil without one.

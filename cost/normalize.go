@@ -48,8 +48,8 @@ type normalized struct {
 // parser then never meets a document that it cannot read.
 //
 // It leaves out or rewrites only what cannot carry weight: white space, commas
-// and comments; descriptions; strings that are no decimal numbers; directives on
-// variable definitions; the spelling of null.
+// and comments; descriptions; type system definitions; strings that are no decimal
+// numbers; directives on variable definitions; the spelling of null.
 type normalizer struct {
 	scan   scanner
 	limits Limits
@@ -65,24 +65,20 @@ type normalizer struct {
 	last tokenKind // the last token written to out
 	// silent: inside what is left out.
 	silent bool
-	// typeSystem is the number of bytes of type system definitions.
-	typeSystem int
 
 	result normalized
-	tokens int
 }
 
 // container is what a bracket contains.
 type container uint8
 
 const (
-	selections    container = iota // { selections }
-	arguments                      // ( name: value )
-	variables                      // ( $name: Type = value )
-	object                         // { name: value }
-	list                           // [ values ]
-	listType                       // [ Type ]
-	typeSystemAny                  // anything inside a type system definition
+	selections container = iota // { selections }
+	arguments                   // ( name: value )
+	variables                   // ( $name: Type = value )
+	object                      // { name: value }
+	list                        // [ values ]
+	listType                    // [ Type ]
 )
 
 // bracket is an open bracket.
@@ -110,12 +106,10 @@ func normalize(src string, limits Limits) (normalized, error) {
 		if n.token.kind == tokenEOF {
 			return n.finish()
 		}
-		if n.tokens++; n.tokens > n.limits.Tokens {
-			n.result.tooManyTokens = true
-		}
 		if err := n.step(); err != nil {
 			return normalized{}, err
 		}
+		n.result.tooManyTokens = n.scan.tokens > n.limits.Tokens
 	}
 }
 
@@ -125,9 +119,9 @@ const initialOutput = 1 << 16
 // finish checks that the document may end here.
 func (n *normalizer) finish() (normalized, error) {
 	switch {
-	case n.tokens == 0 && !n.scan.commas:
+	case n.scan.tokens == 0 && !n.scan.commas:
 		return normalized{}, ErrNoOperation
-	case n.tokens == 0, len(n.open) > 0, n.state != inDocument && n.state != inTypeSystem:
+	case n.scan.tokens == 0, n.state != inDocument:
 		return normalized{}, n.unexpected("more")
 	}
 	n.result.text = string(n.out)

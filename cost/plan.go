@@ -13,7 +13,10 @@ type Plan struct {
 	strategy      Strategy
 	variables     []string
 	variableIndex map[string]int // only while compiling
-	operations    []operationPlan
+	// known is the cost of the dearest operation of those that read no variable;
+	// operations are the others.
+	known      float64
+	operations []operationPlan
 }
 
 // variable returns the index of a variable in Variables, adding it when it is new.
@@ -76,7 +79,7 @@ func (p *Plan) Variables() []string { return p.variables }
 // are the request's values for Variables(), in that order; the zero Value, and
 // any beyond the end of values, is a variable that was not supplied.
 func (p *Plan) Cost(values []Value) float64 {
-	dearest := 0.0
+	dearest := p.known
 	for i := range p.operations {
 		dearest = max(dearest, p.operations[i].cost(p.strategy, values))
 	}
@@ -98,9 +101,6 @@ func (p *Plan) CostJSON(variables map[string]json.RawMessage) float64 {
 const scratchSize = 32
 
 func (p *operationPlan) cost(s Strategy, supplied []Value) float64 {
-	if p.root.sum == 0 {
-		return p.root.known
-	}
 	var valueBuffer [scratchSize]Value
 	var resultBuffer [scratchSize]float64
 	values := valueBuffer[:0]
@@ -208,8 +208,7 @@ func (b *builder) flush() {
 func (b *builder) field(below operand, w *weight, arguments []*ast.Argument, declared *fieldDefinition) {
 	resolved := b.weight(w, arguments, declared)
 	if len(resolved.adds)+len(resolved.muls) > 0 {
-		b.flush()
-		b.terms = append(b.terms, term{below: below, weight: &resolved})
+		b.weigh(below, resolved)
 		return
 	}
 	resolved = resolved.resolve(nil)
@@ -220,9 +219,14 @@ func (b *builder) field(below operand, w *weight, arguments []*ast.Argument, dec
 	case s == NodeQuantifier && !resolved.quantified:
 		b.add(below)
 	default:
-		b.flush()
-		b.terms = append(b.terms, term{below: below, weight: &resolved})
+		b.weigh(below, resolved)
 	}
+}
+
+// weigh adds a field that depends on variables.
+func (b *builder) weigh(below operand, w fieldWeight) {
+	b.flush()
+	b.terms = append(b.terms, term{below: below, weight: &w})
 }
 
 // weight looks up a field's arguments and folds those that read no variable,

@@ -35,9 +35,19 @@ type token struct {
 type scanner struct {
 	src string
 	pos int
+	// tokens is the number of tokens read so far.
+	tokens int
 	// commas tells whether a comma was skipped; a document of commas alone is
 	// not an empty one.
 	commas bool
+}
+
+// unread puts the token that was read last back.
+func (s *scanner) unread(t token) {
+	if t.kind != tokenEOF {
+		s.tokens--
+	}
+	s.pos = t.start
 }
 
 // text is the source of a token.
@@ -49,6 +59,7 @@ func (s *scanner) next() (token, error) {
 	if s.pos >= len(s.src) {
 		return token{kind: tokenEOF, start: len(s.src), end: len(s.src)}, nil
 	}
+	s.tokens++
 	start := s.pos
 	switch c := s.src[start]; {
 	case isNameStart(c):

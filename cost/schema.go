@@ -64,8 +64,12 @@ func (s *Schema) root(operation string) *typeDefinition {
 	}
 }
 
-// define returns the type of that name, declaring it when it is new.
+// define returns the type of that name, declaring it when it is new. A nil schema
+// keeps nothing and has no type.
 func (s *Schema) define(name string) *typeDefinition {
+	if s == nil {
+		return nil
+	}
 	t := s.types[name]
 	if t == nil {
 		t = &typeDefinition{name: name}
@@ -87,8 +91,12 @@ func (s *Schema) link() error {
 	return nil
 }
 
-// addField declares a field; of two declarations the first counts.
+// addField declares a field; of two declarations the first counts. A nil type
+// keeps nothing.
 func (t *typeDefinition) addField(name string, f *fieldDefinition) {
+	if t == nil {
+		return
+	}
 	if t.fields == nil {
 		t.fields = map[string]*fieldDefinition{}
 	}

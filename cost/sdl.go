@@ -5,9 +5,6 @@ import (
 	"unicode/utf8"
 )
 
-// maxValueDepth bounds the nesting of default values and types in SDL.
-const maxValueDepth = 500
-
 // ParseSDL reads a schema in GraphQL's schema definition language (October 2021,
 // section 3, with its extensions). Only what bears on cost is kept; validity
 // beyond the grammar is not checked. Without a schema definition the root types
@@ -28,21 +25,31 @@ func ParseSDL(sdl []byte) (*Schema, error) {
 	if err := s.link(); err != nil {
 		return nil, fmt.Errorf("parse schema: %w", err)
 	}
-	if len(p.roots) == 0 {
-		p.roots = map[string]string{"query": "Query", "mutation": "Mutation", "subscription": "Subscription"}
-	}
-	s.query = s.types[p.roots["query"]]
-	s.mutation = s.types[p.roots["mutation"]]
-	s.subscription = s.types[p.roots["subscription"]]
+	p.linkRoots()
 	return s, nil
+}
+
+// linkRoots resolves the root types. A schema definition names that of queries;
+// without one, extensions of the schema add to the default names.
+func (p *sdlParser) linkRoots() {
+	root := func(operation, byDefault string) *typeDefinition {
+		name := p.roots[operation]
+		if name == "" && p.roots["query"] == "" {
+			name = byDefault
+		}
+		return p.schema.types[name]
+	}
+	p.schema.query = root("query", "Query")
+	p.schema.mutation = root("mutation", "Mutation")
+	p.schema.subscription = root("subscription", "Subscription")
 }
 
 // sdlParser is a recursive descent parser with one token of lookahead.
 type sdlParser struct {
 	scan   scanner
 	token  token
-	schema *Schema
-	roots  map[string]string // operation -> type name, as schema definitions say
+	schema *Schema           // nil: nothing is kept
+	roots  map[string]string // operation -> type name, as schema definitions say; nil without schema
 }
 
 func (p *sdlParser) advance() (err error) {
@@ -126,19 +133,36 @@ func (p *sdlParser) definition() error {
 	if !p.is(tokenName) {
 		return p.fault("a type definition")
 	}
-	keyword := p.scan.text(p.token)
-	parse, ok := map[string]func() error{
-		"schema": p.schemaDefinition, "directive": p.directiveDefinition,
-		"type": p.fieldsType, "interface": p.fieldsType,
-		"scalar": p.scalar, "union": p.union, "enum": p.enum, "input": p.input,
-	}[keyword]
-	if !ok {
+	parse := p.definitionParser(p.scan.text(p.token))
+	if parse == nil {
 		return p.fault("a type definition")
 	}
 	if err := p.advance(); err != nil {
 		return err
 	}
 	return parse()
+}
+
+// definitionParser reads what follows a definition's keyword; nil for any other word.
+func (p *sdlParser) definitionParser(keyword string) func() error {
+	switch keyword {
+	case "schema":
+		return p.schemaDefinition
+	case "directive":
+		return p.directiveDefinition
+	case "type", "interface":
+		return p.fieldsType
+	case "scalar":
+		return p.scalar
+	case "union":
+		return p.union
+	case "enum":
+		return p.enum
+	case "input":
+		return p.input
+	default:
+		return nil
+	}
 }
 
 func (p *sdlParser) schemaDefinition() error {
@@ -153,7 +177,10 @@ func (p *sdlParser) schemaDefinition() error {
 		if err := p.expect(':'); err != nil {
 			return err
 		}
-		p.roots[operation], err = p.name()
+		root, err := p.name()
+		if err == nil && p.roots != nil {
+			p.roots[operation] = root
+		}
 		return err
 	})
 }
@@ -304,46 +331,6 @@ func (p *sdlParser) directives() error {
 		}
 	}
 	return nil
-}
-
-// member passes over an argument or an object's field.
-func (p *sdlParser) member(depth int) error {
-	if _, err := p.name(); err != nil {
-		return err
-	}
-	if err := p.expect(':'); err != nil {
-		return err
-	}
-	_, err := p.value(depth)
-	return err
-}
-
-// value reads a constant as the default of an argument. Text, also a numeric
-// one, is no count: APISIX compares the literal with its quotes. An object gives
-// nothing, a list its length.
-func (p *sdlParser) value(depth int) (Value, error) {
-	if depth > maxValueDepth {
-		return Value{}, p.fault("a value that is nested less deeply")
-	}
-	text := p.scan.text(p.token)
-	switch p.token.kind {
-	case tokenInt, tokenFloat:
-		return textValue(text), p.advance()
-	case tokenString, tokenBlockString, tokenName:
-		return Value{kind: unusable}, p.advance()
-	case '[':
-		length := 0
-		err := p.block('[', ']', func() error {
-			length++
-			_, err := p.value(depth + 1)
-			return err
-		})
-		return Number(float64(length)), err
-	case '{':
-		return Value{}, p.block('{', '}', func() error { return p.member(depth + 1) })
-	default:
-		return Value{}, p.fault("a value")
-	}
 }
 
 func (p *sdlParser) scalar() error {

@@ -3,7 +3,6 @@ package cost
 import (
 	"encoding/json"
 	"math"
-	"strconv"
 )
 
 // Value is what the cost engine sees of an argument's value: nothing, a count,
@@ -62,11 +61,7 @@ func JSONValue(raw json.RawMessage) Value {
 		}
 		return textValue(text)
 	case c == '-' || '0' <= c && c <= '9':
-		n, err := strconv.ParseFloat(string(raw), 64)
-		if err != nil && !math.IsInf(n, 0) {
-			return Value{kind: unusable}
-		}
-		return Number(n)
+		return textValue(string(raw))
 	case c == '[':
 		return Number(float64(jsonArrayLen(raw)))
 	default:
@@ -119,66 +114,4 @@ func jsonArrayLen(raw []byte) int {
 		return 0
 	}
 	return commas + 1
-}
-
-// parseDecimal reads text as Lua's tonumber reads a decimal number: white space
-// around it, a sign, digits with an optional point on either side, an exponent.
-// Overflow gives an infinity. Hexadecimal, binary and the words inf and nan are
-// no numbers here.
-func parseDecimal(text string) (n float64, ok bool) {
-	text = trimASCIISpace(text)
-	if !decimalSyntax(text) {
-		return 0, false
-	}
-	n, err := strconv.ParseFloat(text, 64)
-	return n, err == nil || math.IsInf(n, 0)
-}
-
-// trimASCIISpace cuts what C's isspace calls white space; no Unicode space is.
-func trimASCIISpace(s string) string {
-	space := func(c byte) bool { return c == ' ' || '\t' <= c && c <= '\r' }
-	for s != "" && space(s[0]) {
-		s = s[1:]
-	}
-	for s != "" && space(s[len(s)-1]) {
-		s = s[:len(s)-1]
-	}
-	return s
-}
-
-// decimalSyntax reports whether s is [+-]? (digits [. digits?] | . digits) ([eE] [+-]? digits)?
-func decimalSyntax(s string) bool {
-	i := skipSign(s, 0)
-	whole := skipDigits(s, i)
-	digits := whole - i
-	i = whole
-	if i < len(s) && s[i] == '.' {
-		fraction := skipDigits(s, i+1)
-		digits += fraction - i - 1
-		i = fraction
-	}
-	if digits == 0 {
-		return false
-	}
-	if i < len(s) && (s[i] == 'e' || s[i] == 'E') {
-		start := skipSign(s, i+1)
-		if i = skipDigits(s, start); i == start {
-			return false
-		}
-	}
-	return i == len(s)
-}
-
-func skipSign(s string, i int) int {
-	if i < len(s) && (s[i] == '+' || s[i] == '-') {
-		return i + 1
-	}
-	return i
-}
-
-func skipDigits(s string, i int) int {
-	for i < len(s) && isDigit(s[i]) {
-		i++
-	}
-	return i
 }
