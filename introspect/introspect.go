@@ -174,6 +174,21 @@ func (s *Source) Schema(ctx context.Context, req Request) (*cost.Schema, error) 
 	}
 }
 
+// Cached returns the schema that Schema would return from memory, nil when it would
+// not. Request.Path and Request.Host bear on a fetch only and may be left out.
+func (s *Source) Cached(req Request) *cost.Schema {
+	k, err := keyOf(req)
+	if err != nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := s.memory.get(k); e != nil && !s.closed {
+		return e.schema
+	}
+	return nil
+}
+
 // lookUpOrJoin returns what is remembered, or the flight to wait for. One lock
 // covers the look and the start, so that a fetch that ends in between is seen.
 func (s *Source) lookUpOrJoin(k key, req Request) (*cost.Schema, *flight, error) {

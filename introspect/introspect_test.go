@@ -382,3 +382,16 @@ func BenchmarkSchemaFromMemory(b *testing.B) {
 		})
 	}
 }
+
+func TestCachedAsksNobody(t *testing.T) {
+	b := newBench(t, Config{})
+	require.Nil(t, b.Cached(explicit("s")), "nothing was fetched yet")
+	want, err := b.Schema(t.Context(), explicit("s"))
+	require.NoError(t, err)
+	require.Same(t, want, b.Cached(explicit("s")))
+	require.Nil(t, b.Cached(explicit("t")), "another service")
+	require.Nil(t, b.Cached(Request{}), "nobody's schema")
+	require.Equal(t, 1, b.up.requests())
+	b.Close()
+	require.Nil(t, b.Cached(explicit("s")), "closed")
+}

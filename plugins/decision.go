@@ -163,6 +163,10 @@ func (d *decision) schema() (*cost.Schema, error) {
 		ServiceID: d.serviceID, RouteID: d.routeID,
 		Endpoint: d.route.IntrospectionEndpoint, Headers: d.route.IntrospectionHeaders,
 	}
+	// Asking APISIX for the Host costs an exchange: only a fetch is worth it.
+	if schema := d.plugin.options.Schemas.Cached(of); schema != nil {
+		return schema, nil
+	}
 	if of.Endpoint == "" {
 		of.Path = string(d.request.Path())
 		of.Host, _ = d.request.variable(varHTTPHost)
@@ -174,54 +178,81 @@ func (d *decision) schema() (*cost.Schema, error) {
 // and decides. It comes before max_cost is looked at: a request that is refused for
 // its size is paid for.
 func (d *decision) charge() {
+	var room [usualQuotas]due
+	charges, err := d.chargesDue(room[:0])
+	if err != nil {
+		d.counterFailed("resolving the quota", err)
+		return
+	}
 	var over *limiter.Result
-	applied := 0
-	for i := range d.route.quotas {
-		q := &d.route.quotas[i]
-		key, applies := q.key(d.request.variable)
-		if !applies {
-			continue
-		}
-		applied++
-		result, err := d.chargeOne(q, key)
+	var standard standardHeaders
+	for i := range charges {
+		c := &charges[i]
+		result, err := d.route.limiter.Charge(d.request.Context(), c.counter, d.charged, c.quota)
 		if err != nil {
 			d.counterFailed("charging a counter", err)
 			return
 		}
 		if d.route.ShowLimitQuotaHeader {
-			d.headers = q.headers.append(d.headers, result)
+			d.headers = c.of.headers.append(d.headers, result)
+		}
+		if d.route.StandardHeaders {
+			standard.add(c.of.name, c.windowSeconds, result)
 		}
 		if !result.Allowed {
 			over = &result
 			break
 		}
 	}
-	if applied == 0 {
-		d.counterFailed("choosing a rule", errNoRule)
-		return
+	if d.route.ShowLimitQuotaHeader {
+		d.headers = standard.append(d.headers)
 	}
 	d.decide(over)
 }
 
 var errNoRule = errors.New("no rule applies to the request: none of its key's variables is present")
 
-func (d *decision) chargeOne(q *quota, key string) (limiter.Result, error) {
-	count, err := q.count.Resolve(d.request.variable)
-	if err != nil {
-		return limiter.Result{}, fmt.Errorf("count: %w", err)
-	}
-	window, err := q.window.Resolve(d.request.variable)
-	if err != nil {
-		return limiter.Result{}, fmt.Errorf("time_window: %w", err)
+// usualQuotas is how many quotas a request is charged to without an allocation.
+const usualQuotas = 4
+
+// due is a charge that is to be made.
+type due struct {
+	of            *quota
+	counter       string
+	windowSeconds int64
+	quota         limiter.Quota
+}
+
+// chargesDue appends the charges of the quotas that apply. All are known before the
+// first is made: a request that cannot be decided on is not charged to some of them.
+func (d *decision) chargesDue(to []due) ([]due, error) {
+	for i := range d.route.quotas {
+		q := &d.route.quotas[i]
+		key, applies := q.key(d.request.variable)
+		if !applies {
+			continue
+		}
+		count, err := q.count.Resolve(d.request.variable)
+		if err != nil {
+			return nil, fmt.Errorf("count: %w", err)
+		}
+		window, err := q.window.Resolve(d.request.variable)
+		if err != nil {
+			return nil, fmt.Errorf("time_window: %w", err)
+		}
+		to = append(to, due{of: q, counter: d.counter(key), windowSeconds: window, quota: limiter.Quota{
+			Limit: count, Window: WindowDuration(window),
+			Type: limiter.WindowType(d.route.WindowType), Burst: d.route.Burst,
+			ForgiveRejected: !d.route.ChargeRejected,
+		}})
 	}
 	if d.request.failed != nil {
-		return limiter.Result{}, d.request.failed
+		return nil, d.request.failed
 	}
-	return d.route.limiter.Charge(d.request.Context(), d.counter(key), d.charged, limiter.Quota{
-		Limit: count, Window: WindowDuration(window),
-		Type: limiter.WindowType(d.route.WindowType), Burst: d.route.Burst,
-		ForgiveRejected: !d.route.ChargeRejected,
-	})
+	if len(to) == 0 {
+		return nil, errNoRule
+	}
+	return to, nil
 }
 
 // counterFailed ends a request whose charge has no outcome. max_cost needs none.
@@ -250,7 +281,7 @@ func (d *decision) decide(over *limiter.Result) {
 		d.outcome = observedQuota
 	case over != nil:
 		d.refuse(refusedQuota, d.quotaRefusal(over))
-		if seconds := retryAfter(over.RetryAfter); seconds > 0 {
+		if seconds := ceilSeconds(over.RetryAfter); seconds > 0 {
 			d.headers = append(d.headers, header{"Retry-After", itoa(seconds)})
 		}
 	}

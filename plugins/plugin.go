@@ -42,6 +42,9 @@ type ModelSource interface {
 
 // SchemaSource knows the GraphQL schemas of upstreams.
 type SchemaSource interface {
+	// Cached returns the schema if it is known already, without Path and Host of
+	// the request; nil otherwise. It must not block.
+	Cached(of introspect.Request) *cost.Schema
 	// Schema returns the schema of the upstream behind a request. An error means
 	// that it cannot be had now.
 	Schema(ctx context.Context, of introspect.Request) (*cost.Schema, error)
