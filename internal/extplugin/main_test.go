@@ -54,7 +54,7 @@ func runStock() {
 			panic(err)
 		}
 	}
-	runner.Run(runner.RunnerConfig{LogLevel: zapcore.ErrorLevel, LogOutput: os.Stderr})
+	runner.Run(runner.RunnerConfig{LogLevel: zapcore.FatalLevel, LogOutput: os.Stderr})
 }
 
 func runServer() {
