@@ -66,14 +66,31 @@ func (d *decision) operations() ([]operation, error) {
 	if d.request.contentLength() > d.route.maxBody {
 		return nil, errNoBody
 	}
-	if d.request.arguments().Has("query") {
-		return nil, envelopeError("the URL has a query argument as well")
+	// Some upstreams prefer the URL's members to the body's, others the reverse.
+	for _, name := range []string{"query", "variables"} {
+		if d.request.arguments().Has(name) {
+			return nil, envelopeError("the URL has a %s argument as well", name)
+		}
 	}
 	body, err := d.body()
 	if err != nil {
 		return nil, err
 	}
-	return d.operationsInBody(body)
+	operations, err := d.operationsInBody(body)
+	d.doubtNames(operations)
+	return operations, err
+}
+
+// doubtNames forgets the operations' names where the URL gives another one, which
+// clients do for their logs: either may be run, so the dearest operation is charged.
+func (d *decision) doubtNames(operations []operation) {
+	for _, name := range d.request.arguments()["operationName"] {
+		for i := range operations {
+			if operations[i].name != name {
+				operations[i].name = ""
+			}
+		}
+	}
 }
 
 // body is the request's body, decompressed, within the size limit.
