@@ -4,6 +4,7 @@
 package demo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"graphql-limit-count/ci/gateway"
+	"graphql-limit-count/ci/runner"
 	"graphql-limit-count/ci/shop"
 )
 
@@ -71,15 +73,19 @@ func Run(ctx context.Context, o Options) error {
 		return fmt.Errorf("start the development gateway: %w", err)
 	}
 	defer front.Close()
-	run, err := startRunner(ctx, o, socket, folder, front.AdminURL())
+	run, err := runner.Start(ctx, runner.Config{
+		Binary: o.Binary, Server: o.Server, Socket: socket, DataDir: folder,
+		AdminAddr: cmp.Or(o.RunnerAdminAddr, DefaultRunnerAdminAddr), AdminKey: RunnerAdminKey,
+		APISIXAdminURL: front.AdminURL(), APISIXAdminKey: gateway.DefaultAdminKey, Log: o.Log,
+	})
 	if err != nil {
 		return err
 	}
-	defer run.stop()
+	defer func() { _ = run.Stop() }() // the demo is over, however the runner ends
 
 	s := session{
 		out: o.Out, front: front.FrontURL(), gatewayAdmin: front.AdminURL(),
-		runnerAdmin: run.adminURL, upstream: upstream.Addr(),
+		runnerAdmin: run.AdminURL(), upstream: upstream.Addr(),
 	}
 	if err := s.play(ctx); err != nil || o.OneShot {
 		return err
@@ -88,7 +94,7 @@ func Run(ctx context.Context, o Options) error {
 	select {
 	case <-ctx.Done():
 		return nil
-	case err := <-run.ended:
-		return fmt.Errorf("the runner ended: %w", err)
+	case <-run.Ended():
+		return fmt.Errorf("the runner ended: %w", run.Err())
 	}
 }

@@ -2,8 +2,8 @@ package servers
 
 import "syscall"
 
-// endWithParent makes the kernel kill a server when the test process dies, so that a test
+// EndWithParent makes the kernel kill a server when the test process dies, so that a test
 // that crashes or times out leaves none behind.
-func endWithParent() *syscall.SysProcAttr {
+func EndWithParent() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }

@@ -4,5 +4,5 @@ package servers
 
 import "syscall"
 
-// endWithParent asks for nothing: only Linux ends a child with its parent.
-func endWithParent() *syscall.SysProcAttr { return nil }
+// EndWithParent asks for nothing: only Linux ends a child with its parent.
+func EndWithParent() *syscall.SysProcAttr { return nil }

@@ -60,7 +60,7 @@ func (p *process) start(ctx context.Context) error {
 	defer log.Close()
 	cmd := exec.Command(p.program, p.args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = p.dir, log, log
-	cmd.SysProcAttr = endWithParent()
+	cmd.SysProcAttr = EndWithParent()
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("starting %s: %w", p.program, err)
 	}
