@@ -16,7 +16,7 @@ import (
 	"syscall"
 	"time"
 
-	"graphql-limit-count/ci/servers"
+	"graphql-limit-count/ci/subprocess"
 )
 
 const (
@@ -103,12 +103,8 @@ func (c Config) command() *exec.Cmd {
 		"APISIX_LISTEN_ADDRESS=unix:"+c.Socket,
 		"APISIX_CONF_EXPIRE_TIME="+strconv.Itoa(int(ConfExpire/time.Second)))
 	command.Stdout, command.Stderr = c.Log, c.Log
-	command.SysProcAttr = servers.EndWithParent()
-	if command.SysProcAttr == nil {
-		command.SysProcAttr = &syscall.SysProcAttr{}
-	}
-	// Ctrl-C in a terminal is for the whole process group; this runner ends by Stop.
-	command.SysProcAttr.Setpgid = true
+	subprocess.EndWithParent(command)
+	subprocess.OwnGroup(command)
 	return command
 }
 

@@ -17,6 +17,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"graphql-limit-count/ci/subprocess"
 )
 
 // loopback is the address that every server listens on.
@@ -60,7 +62,7 @@ func (p *process) start(ctx context.Context) error {
 	defer log.Close()
 	cmd := exec.Command(p.program, p.args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = p.dir, log, log
-	cmd.SysProcAttr = EndWithParent()
+	subprocess.EndWithParent(cmd)
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("starting %s: %w", p.program, err)
 	}
