@@ -308,11 +308,15 @@ func (n *normalizer) variableValue() error {
 }
 
 // stringValue is how a string is written: a decimal number in one spelling, any
-// other text as the empty string.
+// other text, and all text inside of lists and objects, as the empty string.
 func (n *normalizer) stringValue() string {
+	const empty = `""`
+	if c := n.inner().container; c == list || c == object || n.token.escaped {
+		return empty
+	}
 	v, ok := parseDecimal(n.scan.stringBody(n.token))
-	if !ok || n.token.escaped || Number(v).kind != count {
-		return `""`
+	if !ok || Number(v).kind != count {
+		return empty
 	}
 	return `"` + strconv.FormatFloat(v, 'g', -1, 64) + `"`
 }
