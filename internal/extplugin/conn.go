@@ -20,9 +20,13 @@ import (
 // send its request while the server drains: APISIX connects and sends at once.
 const newcomerGrace = 50 * time.Millisecond
 
+// requestBuffer holds a usual request.
+const requestBuffer = 1 << 10
+
 // conn serves one connection, in one goroutine.
 type conn struct {
 	s    *Server
+	nc   net.Conn
 	f    framed
 	ctx  context.Context // of the requests' contexts; done when the drain is over
 	in   []byte
@@ -37,21 +41,28 @@ type conn struct {
 	idle bool // waits for a frame, and may be woken to end
 }
 
+// newConn returns the connection to be served on nc; its buffers are made by its
+// own goroutine, so that connections are accepted as fast as they come.
 func newConn(s *Server, nc net.Conn, ctx context.Context) *conn {
-	c := &conn{s: s, ctx: ctx, f: newFramed(nc, s.cfg.MaxFrame), in: make([]byte, 0, readBuffer/4)}
+	return &conn{s: s, nc: nc, ctx: ctx}
+}
+
+func (c *conn) makeBuffers() {
+	c.f = newFramed(c.nc, c.s.cfg.MaxFrame)
+	c.in = make([]byte, 0, requestBuffer)
 	c.req.ask = asker{
 		f:       &c.f,
 		builder: newBuilder(),
-		timeout: s.cfg.FrameTimeout,
-		asked:   func(n int) { s.metrics.questions.Add(int64(n)) },
+		timeout: c.s.cfg.FrameTimeout,
+		asked:   func(n int) { c.s.metrics.questions.Add(int64(n)) },
 	}
-	return c
 }
 
 // serve answers frames until the connection ends, its peer breaks the protocol,
 // or the server drains.
 func (c *conn) serve() {
 	defer c.close()
+	c.makeBuffers()
 	for {
 		ty, payload, err := c.next()
 		if err != nil && !errors.Is(err, errFrameTooLong) {
@@ -75,7 +86,7 @@ func (c *conn) serve() {
 }
 
 func (c *conn) close() {
-	_ = c.f.nc.Close() // nothing is left to be written
+	_ = c.nc.Close() // nothing is left to be written
 	c.s.forget(c)
 }
 
@@ -146,7 +157,7 @@ func (c *conn) wake() {
 // or, on a connection never used, for one that is about to be.
 func (c *conn) lastFrame() error {
 	if c.f.br.Buffered() == 0 {
-		if _, err := peek(c.f.nc); err != nil && c.served {
+		if _, err := peek(c.nc); err != nil && c.served {
 			return err
 		}
 	}

@@ -2,10 +2,12 @@ package extplugin
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"net"
 	"net/http"
 	"runtime"
+	"syscall"
 	"testing"
 	"time"
 
@@ -149,10 +151,8 @@ func TestAClaimedLengthCostsNoMemoryBeforeBytesArrive(t *testing.T) {
 
 func TestLargeBodiesArriveWhole(t *testing.T) {
 	path := serve(t).path
-	for _, size := range []int{200 << 10, 500 << 10, 1 << 20, 8 << 20, 15 << 20} {
-		for range 3 {
-			suiteBody(t, path, size)
-		}
+	for _, size := range []int{200 << 10, 500 << 10, 1 << 20, 1 << 20, 1 << 20, 8 << 20} {
+		suiteBody(t, path, size)
 	}
 }
 
@@ -169,13 +169,12 @@ func TestAnAnswerTooLargeForAFrameIsAnError(t *testing.T) {
 			path := serve(t, filtering(tc.filter)).path
 			c := dial(t, path)
 			token := prepare(t, c, "", `{}`)
-			for range 2 {
-				_, err := c.HTTPReqCall(t.Context(), suiteRequest(token), &fixedAnswers{})
-				var refused *ErrorFrame
-				require.ErrorAs(t, err, &refused)
-				require.Equal(t, byte(Err.CodeSERVICE_UNAVAILABLE), refused.Code)
-				require.False(t, c.Broken())
-			}
+			_, err := c.HTTPReqCall(t.Context(), suiteRequest(token), &fixedAnswers{})
+			var refused *ErrorFrame
+			require.ErrorAs(t, err, &refused)
+			require.Equal(t, byte(Err.CodeSERVICE_UNAVAILABLE), refused.Code)
+			require.False(t, c.Broken())
+			require.Equal(t, token, prepare(t, c, "", `{}`))
 		})
 	}
 }
@@ -187,6 +186,10 @@ func TestTheServerOutlives10000ConnectionsOpenedAndDropped(t *testing.T) {
 	require.NoError(t, err)
 	for i := range 10_000 {
 		nc, err := net.Dial("unix", s.path)
+		for errors.Is(err, syscall.EAGAIN) { // the kernel's backlog is full
+			time.Sleep(time.Millisecond)
+			nc, err = net.Dial("unix", s.path)
+		}
 		require.NoError(t, err)
 		switch i % 4 {
 		case 1:

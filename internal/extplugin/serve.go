@@ -181,7 +181,7 @@ func (s *Server) drain(deadline time.Time, cancel func()) bool {
 	s.mu.Lock()
 	left = len(s.conns)
 	for c := range s.conns {
-		_ = c.f.nc.Close() // its request is given up
+		_ = c.nc.Close() // its request is given up
 	}
 	s.mu.Unlock()
 	s.log.Warn("requests were given up because they outlasted the drain", zap.Int("connections", left))
