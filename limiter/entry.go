@@ -1,7 +1,5 @@
 package limiter
 
-import "time"
-
 // entryKind says whose numbers an entry holds.
 type entryKind uint8
 
@@ -10,8 +8,10 @@ const (
 	freeEntry entryKind = iota
 	// newEntry is a counter that no charge has written yet.
 	newEntry
-	// fixedEntry holds a fixed window.
+	// The others are of the window type they are named after.
 	fixedEntry
+	slidingEntry
+	leakyEntry
 )
 
 // maxUse is where an entry's count of recent charges stops.
@@ -20,35 +20,39 @@ const maxUse = 15
 // entry is one counter of a shard. It is kept small: a million of them are ordinary.
 type entry struct {
 	key      string
-	consumed int64 // in the window
+	consumed int64 // in the window; of a leaky bucket, the bits of its TAT
+	previous int64 // in the window before; only of a sliding window
+	length   int64 // of the window, microseconds; only of a sliding window
 	end      int64 // when everything here is forgotten, Unix ns
 	next     int32 // place of the next entry with the same hash, else noEntry
 	kind     entryKind
 	use      uint8 // recent charges, at most maxUse
 }
 
-// live reports whether the entry holds a window of this kind that has not ended.
+// live reports whether the entry holds numbers of this kind that still matter.
 func (e *entry) live(kind entryKind, now int64) bool {
-	return e != nil && e.kind == kind && now < e.end
+	return e.kind == kind && now < e.end
 }
 
 // peek reports the state without changing it. The entry may be nil.
 func (e *entry) peek(q *Quota, now int64) Result {
-	if !e.live(fixedEntry, now) {
-		return decideFixed(q, 0, 0, q.Window)
+	var scratch entry
+	if e != nil {
+		scratch = *e
 	}
-	return decideFixed(q, e.consumed, 0, time.Duration(e.end-now))
+	return scratch.charge(q, 0, now)
 }
 
-// charge adds cost (above 0) and decides.
-func (e *entry) charge(q *Quota, cost, now int64) Result {
+// charge adds cost, as the quota's window type says, and decides.
+func (e *entry) charge(q *Quota, cost, now int64) (r Result) {
 	first := e.kind == newEntry
-	if !e.live(fixedEntry, now) {
-		e.kind, e.consumed, e.end = fixedEntry, 0, addTime(now, q.Window)
-	}
-	r := decideFixed(q, e.consumed, cost, time.Duration(e.end-now))
-	if r.Allowed || !q.ForgiveRejected {
-		e.consumed = addSaturating(e.consumed, cost)
+	switch q.Type {
+	case Sliding:
+		r = e.chargeSliding(q, cost, now)
+	case LeakyBucket:
+		r = e.chargeLeaky(q, cost, now)
+	default:
+		r = e.chargeFixed(q, cost, now)
 	}
 	e.note(r.Allowed, first)
 	return r

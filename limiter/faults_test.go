@@ -151,10 +151,10 @@ func TestAServerThatAnswersErrorsFailsTheDecision(t *testing.T) {
 		{
 			"a replica that takes no writes",
 			func(t *testing.T, admin *redis.Client) {
-				require.NoError(t, admin.SlaveOf(t.Context(), "127.0.0.1", "1").Err())
+				require.NoError(t, admin.ReplicaOf(t.Context(), "127.0.0.1", "1").Err())
 			},
 			func(t *testing.T, admin *redis.Client) {
-				require.NoError(t, admin.SlaveOf(t.Context(), "NO", "ONE").Err())
+				require.NoError(t, admin.ReplicaOf(t.Context(), "NO", "ONE").Err())
 			},
 			"READONLY",
 		},
@@ -289,27 +289,30 @@ func TestAServerThatAnswersNonsenseFailsTheDecision(t *testing.T) {
 	replies := map[string]string{
 		"no list":           ":1\r\n",
 		"too short a list":  "*1\r\n:1\r\n",
-		"too long a list":   "*3\r\n:1\r\n:1\r\n:1\r\n",
+		"too long a list":   "*7\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n",
 		"text in the list":  "*2\r\n$1\r\nx\r\n:1\r\n",
 		"negative count":    "*2\r\n:-1\r\n:1\r\n",
 		"too large a count": "*2\r\n:9007199254740992\r\n:1\r\n",
+		"no window":         "*6\r\n:1\r\n:0\r\n:0\r\n:0\r\n:0\r\n:0\r\n",
 		"not the protocol":  "HTTP/1.1 400 Bad Request\r\n\r\n",
 	}
 	for name, reply := range replies {
-		t.Run(name, func(t *testing.T) {
-			l, err := net.Listen("tcp", "127.0.0.1:0")
-			require.NoError(t, err)
-			var wg sync.WaitGroup
-			wg.Go(func() { answerAlways(l, reply) })
-			cfg := limiter.RedisConfig{Host: "127.0.0.1", Port: l.Addr().(*net.TCPAddr).Port, Timeout: 10 * time.Second}
-			lim := limiter.NewRedis(cfg)
-			_, err = lim.Charge(t.Context(), "client", 1, quota(10, time.Hour))
-			require.Error(t, err)
-			t.Log(err)
-			lim.Close()
-			require.NoError(t, l.Close())
-			wg.Wait()
-		})
+		for _, kind := range []limiter.WindowType{limiter.Fixed, limiter.Sliding, limiter.LeakyBucket} {
+			t.Run(name+", "+string(kind), func(t *testing.T) {
+				l, err := net.Listen("tcp", "127.0.0.1:0")
+				require.NoError(t, err)
+				var wg sync.WaitGroup
+				wg.Go(func() { answerAlways(l, reply) })
+				cfg := limiter.RedisConfig{Host: "127.0.0.1", Port: l.Addr().(*net.TCPAddr).Port, Timeout: 10 * time.Second}
+				lim := limiter.NewRedis(cfg)
+				_, err = lim.Charge(t.Context(), "client", 1, limiter.Quota{Limit: 10, Window: time.Hour, Type: kind})
+				require.ErrorContains(t, err, "charging a counter on redis 127.0.0.1:")
+				t.Log(err)
+				lim.Close()
+				require.NoError(t, l.Close())
+				wg.Wait()
+			})
+		}
 	}
 }
 

@@ -1,6 +1,21 @@
 package limiter
 
-import "time"
+import (
+	"context"
+	_ "embed" // the script
+	"errors"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+//go:embed fixed.lua
+var fixedSource string
+
+var fixedScript = redis.NewScript(fixedSource)
+
+// minRedisReset stands for the 0 that Redis says in a window's last millisecond.
+const minRedisReset = time.Millisecond
 
 // decideFixed is the rule of fixed windows: consumed is what the window held before this
 // charge (0 to MaxCount), reset the time to the window's end (above 0). Deciding on the
@@ -18,8 +33,33 @@ func decideFixed(q *Quota, consumed, cost int64, reset time.Duration) Result {
 	return r
 }
 
-// addSaturating is consumed+cost, at most MaxCount. Both are 0 to MaxCount, so the sum
-// cannot overflow.
-func addSaturating(consumed, cost int64) int64 {
-	return min(consumed+cost, MaxCount)
+// chargeFixed charges a fixed window in memory.
+func (e *entry) chargeFixed(q *Quota, cost, now int64) Result {
+	if !e.live(fixedEntry, now) {
+		e.kind, e.consumed, e.end = fixedEntry, 0, addTime(now, q.Window)
+	}
+	r := decideFixed(q, e.consumed, cost, time.Duration(e.end-now))
+	if r.Allowed || !q.ForgiveRejected {
+		// Both are at most 2^53-1: the sum cannot overflow.
+		e.consumed = min(e.consumed+cost, MaxCount)
+	}
+	return r
+}
+
+// chargeFixedRedis charges a fixed window in Redis.
+func chargeFixedRedis(ctx context.Context, c redis.Scripter, key string, cost int64, q *Quota) (Result, error) {
+	addUpTo := int64(-1)
+	if q.ForgiveRejected {
+		addUpTo = q.Limit
+	}
+	reply, err := fixedScript.Run(ctx, c, []string{redisKey(Fixed, key)},
+		cost, roundUp(q.Window, time.Millisecond), addUpTo).Int64Slice()
+	if err != nil {
+		return Result{}, err
+	}
+	if len(reply) != 2 || reply[0] < 0 || reply[0] > MaxCount {
+		return Result{}, errors.New("the script's reply is not a fixed window")
+	}
+	reset := max(saturatingDuration(reply[1], time.Millisecond), minRedisReset)
+	return decideFixed(q, reply[0], cost, reset), nil
 }

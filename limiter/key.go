@@ -25,7 +25,7 @@ const (
 //
 //	graphql-limit-count:<window type>:<text>
 //
-// where text is the key itself if that is at most 128 bytes of printable ASCII without
+// and, for a leaky bucket, "rate:" before that, which redis_rate adds; text is the key itself if that is at most 128 bytes of printable ASCII without
 // braces, else "sha256:" and the key's SHA-256 in lower-case hexadecimal. A key that
 // itself starts with "sha256:" is always hashed, so that no key can pose as another.
 // Braces are hashed because Redis Cluster reads them as a hash tag, which would let a

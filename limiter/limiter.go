@@ -11,6 +11,22 @@
 // charge that takes the sum above Quota.Limit is refused; so a refused charge consumes,
 // unless Quota.ForgiveRejected. The sum saturates at [MaxCount].
 //
+// # Sliding windows
+//
+// Windows are aligned to the clock. What counts is the consumption of the current window
+// plus that of the previous one, at most the limit, weighted by the part of it that a
+// window ending now still covers. A charge that does not fit is refused and consumes
+// nothing.
+//
+// # Leaky buckets
+//
+// A bucket of Quota.Burst drains at Limit per Window (GCRA). A charge that does not fit is
+// refused and consumes nothing. Times are float64 seconds: where a unit drains in less
+// than some 4 microseconds (Limit above 250 000 a second), single units get lost in
+// rounding.
+//
+// # Variable quotas
+//
 // Limit and window may differ between charges of one key (both can come from request
 // variables): the limit that counts is the one of the charge, the window's length the
 // one in force when the window was opened.
@@ -20,7 +36,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 )
 
@@ -69,14 +84,17 @@ type Result struct {
 	Allowed bool
 	// Limit is the limit in force for this charge.
 	Limit int64
-	// Remaining is what is left after this charge: 0 to Limit, and 0 when it was refused.
+	// Remaining is what is left after this charge: 0 to Limit (LeakyBucket: to Burst), and
+	// 0 when it was refused.
 	Remaining int64
-	// Reset is the time until consumption is forgotten: to the end of the window. Always
-	// above 0; for a key without a window, the whole window.
+	// Reset is the time to the end of the window, above 0; for a key without a window, the
+	// whole window. A Sliding window's is rounded up to 10 ms, and of a charge that is
+	// refused because of the previous window it is the time until it fits. A LeakyBucket's
+	// is the time until it is empty, 0 if it is.
 	Reset time.Duration
 	// RetryAfter is the time after which the same charge may pass, if nothing else is
 	// charged until then. It is 0 when the charge was allowed, and 0 when it was refused
-	// and can never pass because its cost exceeds the limit.
+	// and can never pass, because its cost exceeds the limit (LeakyBucket: the burst).
 	RetryAfter time.Duration
 }
 
@@ -89,15 +107,6 @@ type Limiter interface {
 	// identify people. After an error of a remote store the charge may or may not have
 	// been counted; it is never counted twice.
 	Charge(ctx context.Context, key string, cost int64, q Quota) (Result, error)
-}
-
-// WindowSeconds is the Window of so many seconds (above 0). What a time.Duration cannot
-// hold, some 292 years, saturates.
-func WindowSeconds(seconds int64) time.Duration {
-	if seconds > int64(math.MaxInt64/time.Second) {
-		return math.MaxInt64
-	}
-	return time.Duration(seconds) * time.Second
 }
 
 // check refuses what no store may be asked.
@@ -113,7 +122,7 @@ func (q *Quota) check(cost int64) error {
 		return fmt.Errorf("charging a counter: burst %d is not between 0 and %d", q.Burst, MaxCount)
 	}
 	switch q.Type {
-	case Fixed, "":
+	case Fixed, Sliding, LeakyBucket, "":
 		return nil
 	default:
 		return fmt.Errorf("charging a counter: unsupported window type %q", string(q.Type))

@@ -3,7 +3,6 @@ package limiter
 import (
 	"context"
 	"hash/maphash"
-	"math"
 	"math/bits"
 	"math/rand/v2"
 	"sync"
@@ -221,12 +220,4 @@ func (l *Local) sweep() {
 			l.expired.Add(uint64(freed))
 		}
 	}
-}
-
-// addTime is the instant d after now, in Unix nanoseconds; it saturates.
-func addTime(now int64, d time.Duration) int64 {
-	if int64(d) > math.MaxInt64-now {
-		return math.MaxInt64
-	}
-	return now + int64(d)
 }

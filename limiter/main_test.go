@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -119,7 +120,8 @@ func adminClient(t testing.TB, server *servers.Redis) *redis.Client {
 	return c
 }
 
-// expireSooner makes time pass for every key of a server, whose own clock cannot be set.
+// expireSooner makes time pass for every fixed window and leaky bucket of a server, whose
+// own clock cannot be set.
 func expireSooner(t testing.TB, admin *redis.Client, d time.Duration) {
 	ctx := context.Background()
 	keys, err := admin.Keys(ctx, "*").Result()
@@ -127,6 +129,11 @@ func expireSooner(t testing.TB, admin *redis.Client, d time.Duration) {
 	for _, key := range keys {
 		ttl, err := admin.PTTL(ctx, key).Result()
 		require.NoError(t, err)
+		if strings.HasPrefix(key, "rate:") {
+			tat, err := admin.Get(ctx, key).Float64()
+			require.NoError(t, err)
+			require.NoError(t, admin.Set(ctx, key, tat-d.Seconds(), 0).Err())
+		}
 		if ttl > 0 {
 			require.NoError(t, admin.PExpire(ctx, key, ttl-d).Err())
 		}

@@ -3,10 +3,7 @@ package limiter
 import (
 	"cmp"
 	"context"
-	_ "embed" // the scripts
-	"errors"
 	"fmt"
-	"math"
 	"net"
 	"strconv"
 	"sync/atomic"
@@ -30,8 +27,6 @@ const (
 	minRedisConnections = 64
 	// redisBufferSize (bytes) of a connection, each way: a decision is some 300 bytes.
 	redisBufferSize = 4 << 10
-	// minRedisReset stands for the 0 that Redis says in a window's last millisecond.
-	minRedisReset = time.Millisecond
 )
 
 // RedisConfig says which Redis server counts. Equal values mean the same server.
@@ -84,13 +79,8 @@ func (c *RedisConfig) address() string {
 	return net.JoinHostPort(c.Host, strconv.Itoa(c.Port))
 }
 
-//go:embed fixed.lua
-var fixedSource string
-
-var fixedScript = redis.NewScript(fixedSource)
-
-// Redis is a [Limiter] whose counters live in one Redis server, under the names that
-// start with "graphql-limit-count:". A decision is one script on one key in one round
+// Redis is a [Limiter] whose counters live in one Redis server (5.0 or later), under the
+// names that redisKey documents. A decision is one script on one key in one round
 // trip (two when the server does not know the script yet).
 //
 // A command whose outcome is unknown is not sent again, since it could charge twice: the
@@ -161,7 +151,7 @@ func (r *Redis) Charge(ctx context.Context, key string, cost int64, q Quota) (Re
 	defer r.release()
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
-	result, err := chargeFixed(ctx, r.client, key, cost, &q)
+	result, err := decide(ctx, r.client, key, cost, &q)
 	if err != nil {
 		return Result{}, fmt.Errorf("charging a counter on redis %s: %w", r.cfg.address(), err)
 	}
@@ -191,38 +181,14 @@ func (r *Redis) release() {
 	}
 }
 
-// chargeFixed runs a fixed window's decision.
-func chargeFixed(ctx context.Context, c redis.Scripter, key string, cost int64, q *Quota) (Result, error) {
-	addUpTo := int64(-1)
-	if q.ForgiveRejected {
-		addUpTo = q.Limit
+// decide runs one decision, the same way for every kind of Redis deployment.
+func decide(ctx context.Context, c redis.UniversalClient, key string, cost int64, q *Quota) (Result, error) {
+	switch q.Type {
+	case Sliding:
+		return chargeSlidingRedis(ctx, c, key, cost, q)
+	case LeakyBucket:
+		return chargeLeakyRedis(ctx, c, key, cost, q)
+	default:
+		return chargeFixedRedis(ctx, c, key, cost, q)
 	}
-	reply, err := fixedScript.Run(ctx, c, []string{redisKey(Fixed, key)},
-		cost, milliseconds(q.Window), addUpTo).Int64Slice()
-	if err != nil {
-		return Result{}, err
-	}
-	if len(reply) != 2 || reply[0] < 0 || reply[0] > MaxCount {
-		return Result{}, errors.New("the script's reply is not a counter")
-	}
-	reset := max(fromMilliseconds(reply[1]), minRedisReset)
-	return decideFixed(q, reply[0], cost, reset), nil
-}
-
-// milliseconds is d in whole milliseconds, rounded up.
-func milliseconds(d time.Duration) int64 {
-	ms := d.Milliseconds()
-	if d%time.Millisecond > 0 {
-		ms++
-	}
-	return ms
-}
-
-// fromMilliseconds is the duration of ms, which milliseconds may have rounded up beyond
-// what a time.Duration holds; it saturates.
-func fromMilliseconds(ms int64) time.Duration {
-	if ms > math.MaxInt64/int64(time.Millisecond) {
-		return math.MaxInt64
-	}
-	return time.Duration(ms) * time.Millisecond
 }

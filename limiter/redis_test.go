@@ -75,19 +75,51 @@ func TestAPeekWritesNothing(t *testing.T) {
 	require.Zero(t, size)
 }
 
+func TestASlidingCounterIsStoredAsDocumented(t *testing.T) {
+	server, admin := ownRedis(t)
+	lim := newRedis(t, redisConfig(server))
+	charge(t, lim, 4, sliding(10, 1000*time.Hour))
+	charge(t, lim, 9, sliding(10, 1000*time.Hour))
+	charge(t, lim, 5, sliding(10, 1000*time.Hour))
+	const key = "graphql-limit-count:sliding:client"
+	value, err := admin.Get(t.Context(), key).Result()
+	require.NoError(t, err)
+	require.Regexp(t, `^\d{16} 3600000000000 9 0$`, value)
+	ttl, err := admin.PTTL(t.Context(), key).Result()
+	require.NoError(t, err)
+	require.Greater(t, ttl, 999*time.Hour)
+	require.LessOrEqual(t, ttl, 2000*time.Hour)
+}
+
+func TestALeakyBucketIsStoredAsDocumented(t *testing.T) {
+	server, admin := ownRedis(t)
+	lim := newRedis(t, redisConfig(server))
+	charge(t, lim, 4, leaky(10, 0, 10*time.Hour))
+	keys, err := admin.Keys(t.Context(), "*").Result()
+	require.NoError(t, err)
+	require.Equal(t, []string{"rate:graphql-limit-count:leaky_bucket:client"}, keys)
+	ttl, err := admin.PTTL(t.Context(), keys[0]).Result()
+	require.NoError(t, err)
+	require.Greater(t, ttl, 4*time.Hour-redisSlack)
+	require.LessOrEqual(t, ttl, 4*time.Hour+time.Second)
+}
+
 func TestADecisionIsOneCommand(t *testing.T) {
 	server, admin := ownRedis(t)
 	lim := newRedis(t, redisConfig(server))
-	charge(t, lim, 1, quota(1000, time.Minute)) // connects and loads the script
-	require.NoError(t, admin.ConfigResetStat(t.Context()).Err())
-	const decisions = 100
-	for i := range decisions {
-		charge(t, lim, int64(i%3), limiter.Quota{Limit: 30, Window: time.Minute, ForgiveRejected: i%2 == 0})
+	for kind, q := range longQuotas(30) {
+		t.Run(kind, func(t *testing.T) {
+			charge(t, lim, 1, q) // connects and loads the script
+			require.NoError(t, admin.ConfigResetStat(t.Context()).Err())
+			for i := range 100 {
+				charge(t, lim, int64(i%3), q)
+			}
+			require.True(t, strings.HasPrefix(infoField(t, admin, "commandstats", "cmdstat_evalsha"), "calls=100,"))
+			require.Empty(t, infoField(t, admin, "commandstats", "cmdstat_eval"))
+			require.Empty(t, infoField(t, admin, "commandstats", "cmdstat_hello"))
+			require.Equal(t, "0", infoField(t, admin, "stats", "total_connections_received"), "the connection is reused")
+		})
 	}
-	require.True(t, strings.HasPrefix(infoField(t, admin, "commandstats", "cmdstat_evalsha"), "calls=100,"))
-	require.Empty(t, infoField(t, admin, "commandstats", "cmdstat_eval"))
-	require.Empty(t, infoField(t, admin, "commandstats", "cmdstat_hello"))
-	require.Equal(t, "0", infoField(t, admin, "stats", "total_connections_received"), "the connection is reused")
 }
 
 func TestAFlushedScriptIsSentAgainAndChargesOnce(t *testing.T) {

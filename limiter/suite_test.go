@@ -171,6 +171,145 @@ var fixedSequences = []struct {
 	}},
 }
 
+func leaky(limit, burst int64, window time.Duration) limiter.Quota {
+	return limiter.Quota{Limit: limit, Burst: burst, Window: window, Type: limiter.LeakyBucket}
+}
+
+// A unit of these buckets drains in hours, so that a real clock makes no difference.
+const hour = time.Hour
+
+var leakySequences = []struct {
+	name  string
+	steps []step
+}{
+	{"a bucket drains all the time", []step{
+		{0, 4, leaky(10, 0, 10*hour), allowed(10, 6, 4*hour)},
+		{1 * hour, 4, leaky(10, 0, 10*hour), allowed(10, 3, 7*hour)},
+		{90 * time.Minute, 4, leaky(10, 0, 10*hour), allowed(10, 0, 9*hour+30*time.Minute)},
+		{20 * hour, 1, leaky(10, 0, 10*hour), allowed(10, 9, 1*hour)},
+	}},
+	{"a refused charge consumes nothing and says exactly when it fits", []step{
+		{0, 7, leaky(10, 0, 10*hour), allowed(10, 3, 7*hour)},
+		{0, 5, leaky(10, 0, 10*hour), refused(10, 7*hour, 2*hour)},
+		{0, 5, leaky(10, 0, 10*hour), refused(10, 7*hour, 2*hour)},
+		{2 * hour, 5, leaky(10, 0, 10*hour), allowed(10, 0, 10*hour)},
+		{0, 1, leaky(10, 0, 10*hour), refused(10, 10*hour, 1*hour)},
+	}},
+	{"charges that fill the bucket exactly fit", []step{
+		{0, 33, leaky(100, 0, 70*hour), allowed(100, 67, 2772*hour/120)},
+		{0, 67, leaky(100, 0, 70*hour), allowed(100, 0, 70*hour)},
+	}},
+	{"the burst is the capacity, smaller than the limit", []step{
+		{0, 3, leaky(100, 3, 100*hour), allowed(100, 0, 3*hour)},
+		{0, 1, leaky(100, 3, 100*hour), refused(100, 3*hour, 1*hour)},
+		{2 * hour, 2, leaky(100, 3, 100*hour), allowed(100, 0, 3*hour)},
+	}},
+	{"the burst is the capacity, larger than the limit", []step{
+		{0, 25, leaky(10, 30, 10*hour), allowed(10, 5, 25*hour)},
+		{0, 6, leaky(10, 30, 10*hour), refused(10, 25*hour, 1*hour)},
+	}},
+	{"a cost above the burst is promised nothing and consumes nothing", []step{
+		{0, 11, leaky(10, 0, 10*hour), refused(10, 0, 0)},
+		{0, 3, leaky(10, 0, 10*hour), allowed(10, 7, 3*hour)},
+		{0, 11, leaky(10, 0, 10*hour), refused(10, 3*hour, 0)},
+		{0, 7, leaky(10, 0, 10*hour), allowed(10, 0, 10*hour)},
+	}},
+	{"cost 0 reports and consumes nothing", []step{
+		{0, 0, leaky(10, 0, 10*hour), allowed(10, 10, 0)},
+		{0, 4, leaky(10, 0, 10*hour), allowed(10, 6, 4*hour)},
+		{0, 0, leaky(10, 0, 10*hour), allowed(10, 6, 4*hour)},
+		{0, 6, leaky(10, 0, 10*hour), allowed(10, 0, 10*hour)},
+		{0, 0, leaky(10, 0, 10*hour), allowed(10, 0, 10*hour)},
+	}},
+	{"the quota of the charge counts, whatever it was before", []step{
+		{0, 8, leaky(10, 0, 10*hour), allowed(10, 2, 8*hour)},
+		{0, 1, leaky(5, 0, 5*hour), refused(5, 8*hour, 4*hour)},
+		{0, 1, leaky(20, 0, 20*hour), allowed(20, 11, 9*hour)},
+	}},
+}
+
+func TestLeakyBuckets(t *testing.T) {
+	forEachStore(t, func(t *testing.T, s store) {
+		for _, sequence := range leakySequences {
+			t.Run(sequence.name, func(t *testing.T) { s.runSteps(t, sequence.steps) })
+		}
+	})
+}
+
+func sliding(limit int64, window time.Duration) limiter.Quota {
+	return limiter.Quota{Limit: limit, Window: window, Type: limiter.Sliding}
+}
+
+const ms = time.Millisecond
+
+// The first charge of each is at the start of a window.
+var slidingSequences = []struct {
+	name  string
+	steps []step
+}{
+	{"the previous window counts by what is left of its overlap", []step{
+		{3337 * ms, 1, sliding(10, 10*second), allowed(10, 9, 6670*ms)},
+		{6662 * ms, 8, sliding(10, 10*second), allowed(10, 1, 10*ms)},
+		{2 * ms, 1, sliding(10, 10*second), allowed(10, 0, 10*second)},
+		{2499 * ms, 1, sliding(10, 10*second), allowed(10, 1, 7500*ms)},
+		{833 * ms, 1, sliding(10, 10*second), allowed(10, 0, 6670*ms)},
+	}},
+	{"a refused charge consumes nothing", []step{
+		{0, 7, sliding(10, 10*second), allowed(10, 3, 10*second)},
+		{1 * second, 4, sliding(10, 10*second), refused(10, 9*second, 9*second+1428572*time.Microsecond)},
+		{0, 3, sliding(10, 10*second), allowed(10, 0, 9*second)},
+	}},
+	{"a charge that the previous window keeps out fits when enough of that is over", []step{
+		{0, 10, sliding(10, 10*second), allowed(10, 0, 10*second)},
+		{12 * second, 3, sliding(10, 10*second), refused(10, 1*second, 1*second)},
+		{1 * second, 3, sliding(10, 10*second), allowed(10, 0, 7*second)},
+		{0, 3, sliding(10, 10*second), refused(10, 3*second, 3*second)},
+		{3 * second, 3, sliding(10, 10*second), allowed(10, 0, 4*second)},
+	}},
+	{"a charge that this window keeps out fits in the next", []step{
+		{0, 6, sliding(10, 10*second), allowed(10, 4, 10*second)},
+		{4 * second, 5, sliding(10, 10*second), refused(10, 6*second, 6*second+1666667*time.Microsecond)},
+		{7666667 * time.Microsecond, 5, sliding(10, 10*second), allowed(10, 0, 8340*ms)},
+	}},
+	{"a cost above the limit is promised nothing and consumes nothing", []step{
+		{0, 52, sliding(10, 10*second), refused(10, 10*second, 0)},
+		{1 * second, 10, sliding(10, 10*second), allowed(10, 0, 9*second)},
+		{0, 11, sliding(10, 10*second), refused(10, 9*second, 0)},
+	}},
+	{"two windows on, nothing is left", []step{
+		{0, 10, sliding(10, 10*second), allowed(10, 0, 10*second)},
+		{20 * second, 10, sliding(10, 10*second), allowed(10, 0, 10*second)},
+	}},
+	{"cost 0 reports and consumes nothing", []step{
+		{0, 0, sliding(10, 10*second), allowed(10, 10, 10*second)},
+		{0, 4, sliding(10, 10*second), allowed(10, 6, 10*second)},
+		{0, 0, sliding(10, 10*second), allowed(10, 6, 10*second)},
+		{15 * second, 0, sliding(10, 10*second), allowed(10, 8, 5*second)},
+	}},
+	{"what the previous window consumed above the limit of now counts as that limit", []step{
+		{0, 90, sliding(100, 10*second), allowed(100, 10, 10*second)},
+		{15 * second, 5, sliding(10, 10*second), allowed(10, 0, 5*second)},
+	}},
+	{"a window keeps its length, and the next starts where its own length says", []step{
+		{5 * second, 6, sliding(10, 10*second), allowed(10, 4, 5*second)},
+		{0, 1, sliding(10, 60*second), allowed(10, 3, 5*second)},
+		{10 * second, 1, sliding(10, 60*second), allowed(10, 3, 45*second)},
+	}},
+	{"the largest limit is exact", []step{
+		{0, limiter.MaxCount - 1, sliding(limiter.MaxCount, 10*second), allowed(limiter.MaxCount, 1, 10*second)},
+		{0, 1, sliding(limiter.MaxCount, 10*second), allowed(limiter.MaxCount, 0, 10*second)},
+		{0, 1, sliding(limiter.MaxCount, 10*second), refused(limiter.MaxCount, 10*second, 10*second)},
+	}},
+}
+
+// A Redis server's clock cannot be set: that it decides alike is shown charge by charge in
+// TestRedisAndLocalAgree.
+func TestSlidingWindows(t *testing.T) {
+	for _, sequence := range slidingSequences {
+		t.Run(sequence.name, func(t *testing.T) { localStore().runSteps(t, sequence.steps) })
+	}
+}
+
 func TestFixedWindows(t *testing.T) {
 	forEachStore(t, func(t *testing.T, s store) {
 		for _, sequence := range fixedSequences {
@@ -262,6 +401,17 @@ func TestWhatIsOutOfRangeIsAnError(t *testing.T) {
 	})
 }
 
+// longQuotas are quotas of each kind, of which nothing expires or drains during a test.
+func longQuotas(limit int64) map[string]limiter.Quota {
+	const window = 100_000 * time.Hour
+	return map[string]limiter.Quota{
+		"fixed":           {Limit: limit, Window: window},
+		"fixed, forgiven": {Limit: limit, Window: window, ForgiveRejected: true},
+		"sliding":         {Limit: limit, Window: window, Type: limiter.Sliding},
+		"leaky bucket":    {Limit: limit, Window: window, Type: limiter.LeakyBucket},
+	}
+}
+
 func TestConcurrentChargesAdmitExactlyWhatFits(t *testing.T) {
 	const charges = 1000
 	cases := []struct {
@@ -274,13 +424,10 @@ func TestConcurrentChargesAdmitExactlyWhatFits(t *testing.T) {
 	}
 	forEachStore(t, func(t *testing.T, s store) {
 		for _, c := range cases {
-			for _, forgive := range []bool{false, true} {
-				name := fmt.Sprintf("%d charges of %d on %d, forgiven %t", charges, c.cost, c.limit, forgive)
-				t.Run(name, func(t *testing.T) {
+			for kind, q := range longQuotas(c.limit) {
+				t.Run(fmt.Sprintf("%d charges of %d on %d, %s", charges, c.cost, c.limit, kind), func(t *testing.T) {
 					lim, _ := s.open(t)
-					q := limiter.Quota{Limit: c.limit, Window: time.Hour, ForgiveRejected: forgive}
-					costs := func(int) int64 { return c.cost }
-					admitted, _ := chargeAtOnce(t, lim, charges, costs, q)
+					admitted, _ := chargeAtOnce(t, lim, charges, func(int) int64 { return c.cost }, q)
 					require.Equal(t, c.want, admitted)
 				})
 			}
@@ -289,15 +436,21 @@ func TestConcurrentChargesAdmitExactlyWhatFits(t *testing.T) {
 }
 
 func TestConcurrentMixedCostsNeverExceedTheLimit(t *testing.T) {
+	const limit = 997
 	forEachStore(t, func(t *testing.T, s store) {
-		lim, _ := s.open(t)
-		q := limiter.Quota{Limit: 997, Window: time.Hour, ForgiveRejected: true}
-		admitted, sum := chargeAtOnce(t, lim, 1000, func(i int) int64 { return int64(1 + i%13) }, q)
-		require.Positive(t, admitted)
-		require.LessOrEqual(t, sum, int64(997))
-		got, err := lim.Charge(t.Context(), "client", 0, q)
-		require.NoError(t, err)
-		require.Equal(t, 997-sum, got.Remaining)
+		for kind, q := range longQuotas(limit) {
+			t.Run(kind, func(t *testing.T) {
+				lim, _ := s.open(t)
+				admitted, sum := chargeAtOnce(t, lim, 1000, func(i int) int64 { return int64(1 + i%13) }, q)
+				require.Positive(t, admitted)
+				require.LessOrEqual(t, sum, int64(limit))
+				got, err := lim.Charge(t.Context(), "client", 0, q)
+				require.NoError(t, err)
+				if got.Allowed {
+					require.Equal(t, limit-sum, got.Remaining)
+				}
+			})
+		}
 	})
 }
 
