@@ -18,23 +18,11 @@ type gate struct {
 // gated lists what is not supported. An entry is removed with the change that makes
 // its field work.
 var gated = []gate{
-	{"rules", present},
-	{"count", isText},
-	{"time_window", isText},
 	{"window_type", otherThan(WindowFixed)},
 	{"burst", present},
-	{"charge_rejected", otherThan(true)},
-	{"counter_scope", present},
-	{"limit_header", otherThan("X-RateLimit-Limit")},
-	{"remaining_header", otherThan("X-RateLimit-Remaining")},
-	{"reset_header", otherThan("X-RateLimit-Reset")},
-	{"standard_headers", otherThan(false)},
 	{"introspection_ttl", otherThan(json.Number("0"))},
 	{"sync_interval", otherThan(json.Number("-1"))},
 	{"policy", oneOf(PolicyRedisCluster, PolicyRedisSentinel)},
-	{"redis_username", present},
-	{"redis_ssl", otherThan(false)},
-	{"redis_ssl_verify", otherThan(false)},
 	{"redis_cluster_nodes", present},
 	{"redis_cluster_name", present},
 	{"redis_cluster_ssl", otherThan(false)},
@@ -84,11 +72,6 @@ func shownValue(field string, value any) string {
 }
 
 func present(any) bool { return true }
-
-func isText(value any) bool {
-	_, text := value.(string)
-	return text
-}
 
 func otherThan(supported any) func(any) bool {
 	return func(value any) bool { return value != supported }

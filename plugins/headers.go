@@ -12,6 +12,11 @@ import (
 const (
 	headerCost     = "X-Graphql-Query-Cost"
 	headerDecision = "X-Graphql-Limit-Decision"
+	headerPolicy   = "RateLimit-Policy"
+	headerLimit    = "RateLimit"
+	// singlePolicy is what RateLimit-Policy calls the quota of a configuration
+	// without rules; that of a rule is called like its headers' prefix.
+	singlePolicy = "default"
 	// rulePrefixMark is where a rule's prefix goes in a header's name.
 	rulePrefixMark = "RateLimit-"
 )
@@ -39,6 +44,47 @@ func (n headerNames) append(to []header, r limiter.Result) []header {
 		}
 	}
 	return to
+}
+
+// standardHeaders are RateLimit-Policy and RateLimit of
+// draft-ietf-httpapi-ratelimit-headers-10: lists (RFC 9651) with an item for each
+// quota that was charged.
+type standardHeaders struct{ policy, limit string }
+
+// maxStructuredInteger is the largest integer of a structured field (RFC 9651,
+// section 3.3.1).
+const maxStructuredInteger = 999_999_999_999_999
+
+// add adds the items of a charge. Names are HTTP tokens, which need no escape in a
+// quoted string.
+func (s *standardHeaders) add(name string, windowSeconds int64, r limiter.Result) {
+	if s.policy != "" {
+		s.policy += ", "
+		s.limit += ", "
+	}
+	name = `"` + name + `"`
+	s.policy += name + ";q=" + structuredInteger(r.Limit) + ";w=" + structuredInteger(windowSeconds)
+	s.limit += name + ";r=" + structuredInteger(r.Remaining) + ";t=" + structuredInteger(ceilSeconds(r.Reset))
+}
+
+// append adds the headers, if a quota was charged.
+func (s *standardHeaders) append(to []header) []header {
+	if s.policy == "" {
+		return to
+	}
+	return append(to, header{headerPolicy, s.policy}, header{headerLimit, s.limit})
+}
+
+func structuredInteger(n int64) string { return itoa(min(n, maxStructuredInteger)) }
+
+// ceilSeconds is a time span in whole seconds, rounded up, so that waiting that long
+// is long enough.
+func ceilSeconds(d time.Duration) int64 {
+	seconds := int64(d / time.Second)
+	if d%time.Second > 0 {
+		seconds++
+	}
+	return seconds
 }
 
 // formatReset is a time span in seconds with at most two decimals, the rest cut off,

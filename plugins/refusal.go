@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
 	"graphql-limit-count/limiter"
 )
@@ -95,15 +94,10 @@ func (d *decision) quotaRefusal(over *limiter.Result) refusal {
 	if d.route.RejectedMsg != "" {
 		r.message = d.route.RejectedMsg
 	}
-	if seconds := retryAfter(over.RetryAfter); seconds > 0 {
+	if seconds := ceilSeconds(over.RetryAfter); seconds > 0 {
 		r.extensions.RetryAfter = &seconds
 	}
 	return r
-}
-
-// retryAfter is a Retry-After in whole seconds, rounded up; 0 promises nothing.
-func retryAfter(after time.Duration) int64 {
-	return int64((after + time.Second - 1) / time.Second)
 }
 
 // body is the JSON of a refusal.

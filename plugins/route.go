@@ -36,6 +36,8 @@ type route struct {
 
 // quota is one counter that requests are charged to.
 type quota struct {
+	// name is what the standard headers call it.
+	name          string
 	count, window Quantity
 	key           func(Lookup) (key string, applies bool)
 	headers       headerNames
@@ -113,6 +115,7 @@ func (p *Plugin) limiter(cfg *Config) (limiter.Limiter, func()) {
 func newQuotas(cfg *Config) []quota {
 	if cfg.Rules == nil {
 		return []quota{{
+			name:  singlePolicy,
 			count: cfg.Count, window: cfg.TimeWindow,
 			key:     func(lookup Lookup) (string, bool) { return cfg.KeySource.Resolve(lookup), true },
 			headers: headerNames{cfg.LimitHeader, cfg.RemainingHeader, cfg.ResetHeader},
@@ -121,6 +124,7 @@ func newQuotas(cfg *Config) []quota {
 	quotas := make([]quota, 0, len(cfg.Rules))
 	for _, rule := range cfg.Rules {
 		quotas = append(quotas, quota{
+			name:  rule.HeaderPrefix,
 			count: rule.Count, window: rule.TimeWindow,
 			key: func(lookup Lookup) (string, bool) {
 				key, resolved := rule.KeyTemplate.Resolve(lookup)
