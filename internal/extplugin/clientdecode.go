@@ -87,7 +87,7 @@ func (a *Action) decodeRewrite(table flatbuffers.Table) (err error) {
 
 func decodeKVs(n int, at func(*A6.TextEntry, int) bool) ([]KV, error) {
 	var room [16]entry
-	entries, err := decodeEntries(room[:0], n, at)
+	entries, err := decodeEntries(room[:0], new(A6.TextEntry), n, at)
 	if err != nil || len(entries) == 0 {
 		return nil, err
 	}

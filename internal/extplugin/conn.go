@@ -214,7 +214,7 @@ func (c *conn) encoded(ty byte, frame []byte, err error) []byte {
 func (c *conn) prepareConf(payload []byte) []byte {
 	var req PrepareConf.Req
 	req.Init(payload, flatbuffers.GetUOffsetT(payload))
-	confs, err := decodeEntries(c.entries[:0], req.ConfLength(), req.Conf)
+	confs, err := decodeEntries(c.entries[:0], &c.req.cursor, req.ConfLength(), req.Conf)
 	defer func() { c.entries = trimEntries(confs) }()
 	if err != nil {
 		return c.refuse(frameBadRequest, framePrepareConf, fmt.Errorf("reading a configuration: %w", err))

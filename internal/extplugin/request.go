@@ -37,6 +37,7 @@ type request struct {
 	method  A6.Method
 	args    []entry
 	headers []entry
+	cursor  A6.TextEntry // of decodeEntries
 
 	hdr      header
 	newPath  []byte
@@ -75,10 +76,10 @@ func (r *request) decode(payload []byte) error {
 	r.method = call.Method()
 	r.srcIP, r.path = call.SrcIpBytes(), call.Path()
 	var err error
-	if r.args, err = decodeEntries(r.args[:0], call.ArgsLength(), call.Args); err != nil {
+	if r.args, err = decodeEntries(r.args[:0], &r.cursor, call.ArgsLength(), call.Args); err != nil {
 		return fmt.Errorf("reading the arguments: %w", err)
 	}
-	if r.headers, err = decodeEntries(r.headers[:0], call.HeadersLength(), call.Headers); err != nil {
+	if r.headers, err = decodeEntries(r.headers[:0], &r.cursor, call.HeadersLength(), call.Headers); err != nil {
 		return fmt.Errorf("reading the headers: %w", err)
 	}
 	r.hdr.reset(r.headers)
@@ -87,15 +88,15 @@ func (r *request) decode(payload []byte) error {
 
 var errTooManyEntries = errors.New("more entries than allowed")
 
-// decodeEntries appends the n entries of a vector to dst.
-func decodeEntries(dst []entry, n int, at func(*A6.TextEntry, int) bool) ([]entry, error) {
+// decodeEntries appends the n entries of a vector to dst. The cursor is the
+// caller's, who can keep it: one made here would be allocated every time.
+func decodeEntries(dst []entry, cursor *A6.TextEntry, n int, at func(*A6.TextEntry, int) bool) ([]entry, error) {
 	if n > maxEntries {
 		return dst, errTooManyEntries
 	}
-	var text A6.TextEntry
 	for i := range n {
-		if at(&text, i) {
-			dst = append(dst, entry{name: text.Name(), value: text.Value()})
+		if at(cursor, i) {
+			dst = append(dst, entry{name: cursor.Name(), value: cursor.Value()})
 		}
 	}
 	return dst, nil
