@@ -211,8 +211,7 @@ type Config struct {
 	// have in common (see Groups), in the form of Digest.
 	GroupDigest string `json:"-"`
 
-	canonical  map[string]any
-	membership membership
+	canonical map[string]any
 }
 
 // Rule is one of several quotas of a configuration.

@@ -4,10 +4,11 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"time"
 )
 
 // groupFields are the fields that configurations of one group must have in common:
@@ -40,86 +41,67 @@ func isGroupField(name string) bool {
 		slices.ContainsFunc(groupFieldPrefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
-// Groups remembers the configurations of groups, so that two that name one group and
-// differ in what the counter depends on are noticed. The zero value is ready to use,
-// by several goroutines at once.
+// groupHold is for how long a configuration keeps its group after its last request.
+// Routes that share a group are edited one after the other; the last edit is in force
+// this long after the old configuration was last used.
+const groupHold = 10 * time.Second
+
+// Groups knows which configuration each group has, so that two that name one group
+// and differ in what the counter depends on are noticed. The zero value is ready to
+// use, by several goroutines at once.
 //
-// A group lives as long as one of its configurations: each is counted from Join until
-// Leave, or until the garbage collector finds that nothing refers to it any more. So a
-// group's configuration can be changed when no route uses the old one; while both are
-// in use, the new one is an error.
+// A group belongs to the configuration that is used: the first keeps it for as long
+// as requests come in, and one that differs is an error meanwhile. It is asked for
+// each request, because nobody tells when a route has got another configuration.
 type Groups struct {
-	mu     sync.Mutex
-	groups map[string]*sharedGroup
+	claims sync.Map // group name -> *groupClaim
 }
 
-// sharedGroup is what the configurations of a group have in common.
-type sharedGroup struct {
+// groupClaim is the configuration that a group has.
+type groupClaim struct {
+	digest  string
 	members map[string]any
-	users   int
+	used    atomic.Int64 // Unix nanoseconds
 }
 
-// membership is a configuration's place in a group.
-type membership struct {
-	groups  *Groups
-	cleanup runtime.Cleanup
-}
-
-// Join adds a configuration to the group that it names; one without a group is left
-// alone, and so is one that is in its group already. An error is a *ConfigError that
-// names the group and the first field that differs; the configuration is then not
-// usable. A configuration joins one Groups only.
-func (g *Groups) Join(cfg *Config) error {
+// Use notes that a configuration decides on a request now. It returns a *ConfigError
+// that names the group and the first field that differs when another configuration
+// has the group; nil for a configuration without a group.
+func (g *Groups) Use(cfg *Config, now time.Time) error {
 	if cfg.Group == "" {
 		return nil
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if cfg.membership.groups == g {
-		return nil
-	}
-	members := groupMembers(cfg.canonical)
-	group := g.groups[cfg.Group]
-	if group == nil {
-		if g.groups == nil {
-			g.groups = map[string]*sharedGroup{}
+	for {
+		held, found := g.claims.Load(cfg.Group)
+		if !found {
+			held, found = g.claims.LoadOrStore(cfg.Group, newGroupClaim(cfg, now))
+			if !found {
+				return nil
+			}
 		}
-		group = &sharedGroup{members: members}
-		g.groups[cfg.Group] = group
-	} else if field := firstDifference(group.members, members); field != "" {
-		return &ConfigError{Faults: []string{fmt.Sprintf(
-			"group conf mismatched: field %q differs from that of another configuration of group %q", field, cfg.Group)}}
-	}
-	group.users++
-	cfg.membership = membership{groups: g, cleanup: runtime.AddCleanup(cfg, g.leave, cfg.Group)}
-	return nil
-}
-
-// Leave takes a configuration out of its group, at once instead of when the garbage
-// collector notices. It does nothing for one that is in no group of g.
-func (g *Groups) Leave(cfg *Config) {
-	g.mu.Lock()
-	joined := cfg.membership.groups == g
-	if joined {
-		cfg.membership.cleanup.Stop()
-		cfg.membership = membership{}
-	}
-	g.mu.Unlock()
-	if joined {
-		g.leave(cfg.Group)
+		claim := held.(*groupClaim)
+		switch {
+		case claim.digest == cfg.GroupDigest:
+			claim.used.Store(now.UnixNano())
+			return nil
+		case now.UnixNano()-claim.used.Load() < int64(groupHold):
+			return mismatch(cfg, claim)
+		case g.claims.CompareAndSwap(cfg.Group, held, newGroupClaim(cfg, now)):
+			return nil
+		}
 	}
 }
 
-func (g *Groups) leave(name string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	group := g.groups[name]
-	if group == nil {
-		return
-	}
-	if group.users--; group.users == 0 {
-		delete(g.groups, name)
-	}
+func newGroupClaim(cfg *Config, now time.Time) *groupClaim {
+	claim := &groupClaim{digest: cfg.GroupDigest, members: groupMembers(cfg.canonical)}
+	claim.used.Store(now.UnixNano())
+	return claim
+}
+
+func mismatch(cfg *Config, claim *groupClaim) error {
+	field := firstDifference(claim.members, groupMembers(cfg.canonical))
+	return &ConfigError{Faults: []string{fmt.Sprintf(
+		"group conf mismatched: field %q differs from that of another configuration of group %q", field, cfg.Group)}}
 }
 
 // firstDifference returns the first field, by name, whose values differ.

@@ -2,12 +2,15 @@ package plugins
 
 import (
 	"fmt"
-	"runtime"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 )
+
+var start = time.Unix(1000, 0)
 
 func TestGroupsRefuseAnotherConfiguration(t *testing.T) {
 	const first = `{"count":10,"time_window":60,"group":"g"}`
@@ -26,9 +29,8 @@ func TestGroupsRefuseAnotherConfiguration(t *testing.T) {
 		t.Run(c.rule, func(t *testing.T) {
 			groups := &Groups{}
 			a, b := parsed(t, first), parsed(t, c.conf)
-			require.NoError(t, groups.Join(a))
-			require.NoError(t, groups.Join(a), "joining twice is joining once")
-			err := groups.Join(b)
+			require.NoError(t, groups.Use(a, start))
+			err := groups.Use(b, start.Add(groupHold-1))
 			if c.field == "" {
 				require.NoError(t, err)
 				require.Equal(t, b.Group == "g", a.GroupDigest == b.GroupDigest)
@@ -37,36 +39,32 @@ func TestGroupsRefuseAnotherConfiguration(t *testing.T) {
 					`group conf mismatched: field %q differs from that of another configuration of group "g"`, c.field))
 				require.NotEqual(t, a.GroupDigest, b.GroupDigest)
 			}
-			runtime.KeepAlive(a)
 		})
 	}
 }
 
-func TestGroupsForgetWhenTheLastConfigurationLeaves(t *testing.T) {
+func TestAGroupChangesHandsWhenItsConfigurationIsNoLongerUsed(t *testing.T) {
 	groups := &Groups{}
-	a, b := parsed(t, `{"count":1,"time_window":60,"group":"g"}`), parsed(t, `{"count":1,"time_window":60,"group":"g"}`)
-	other := parsed(t, `{"count":2,"time_window":60,"group":"g"}`)
-	require.NoError(t, groups.Join(a))
-	require.NoError(t, groups.Join(b))
-	groups.Leave(a)
-	groups.Leave(a)
-	groups.Leave(other)
-	require.Error(t, groups.Join(other))
-	groups.Leave(b)
-	require.NoError(t, groups.Join(other))
-	groups.Leave(other)
-	require.Empty(t, groups.groups)
+	old, edited := parsed(t, `{"count":1,"time_window":60,"group":"g"}`), parsed(t, `{"count":2,"time_window":60,"group":"g"}`)
+	require.NoError(t, groups.Use(old, start))
+	require.NoError(t, groups.Use(old, start.Add(5*time.Second)))
+	require.Error(t, groups.Use(edited, start.Add(14*time.Second)), "used 9 s ago")
+	require.NoError(t, groups.Use(edited, start.Add(15*time.Second)), "used 10 s ago")
+	require.Error(t, groups.Use(old, start.Add(16*time.Second)), "now the other one is the stranger")
 }
 
-func TestGroupsForgetConfigurationsThatNothingRefersTo(t *testing.T) {
+func TestOneOfManyConfigurationsGetsAGroup(t *testing.T) {
 	groups := &Groups{}
-	for range 1000 {
-		require.NoError(t, groups.Join(parsed(t, `{"count":1,"time_window":60,"group":"g"}`)))
+	var got atomic.Int64
+	var wg sync.WaitGroup
+	for i := range 50 {
+		cfg := parsed(t, fmt.Sprintf(`{"count":%d,"time_window":60,"group":"g"}`, i+1))
+		wg.Go(func() {
+			if groups.Use(cfg, start) == nil {
+				got.Add(1)
+			}
+		})
 	}
-	require.Eventually(t, func() bool {
-		runtime.GC()
-		groups.mu.Lock()
-		defer groups.mu.Unlock()
-		return len(groups.groups) == 0
-	}, 10*time.Second, time.Millisecond)
+	wg.Wait()
+	require.EqualValues(t, 1, got.Load())
 }

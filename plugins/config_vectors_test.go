@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -84,12 +85,11 @@ func (c schemaCase) check(t *testing.T, parse func([]byte) (*Config, error)) {
 	for _, earlier := range c.After {
 		cfg, err := parse(earlier)
 		require.NoError(t, err)
-		require.NoError(t, groups.Join(cfg))
-		defer groups.Leave(cfg)
+		require.NoError(t, groups.Use(cfg, time.Unix(0, 0)))
 	}
 	cfg, err := parse(c.conf(t))
 	if err == nil {
-		err = groups.Join(cfg)
+		err = groups.Use(cfg, time.Unix(0, 0))
 	}
 	require.Equal(t, c.Expect.Valid, err == nil, "%v", err)
 	if err == nil {

@@ -67,6 +67,12 @@ func (d *decision) run() {
 		d.invalidConfiguration()
 		return
 	}
+	if d.route.Group != "" {
+		if err := d.plugin.groups.Use(d.route.Config, d.plugin.options.Now()); err != nil {
+			d.fail(failedConfiguration, "sharing a counter", err, errConfiguration)
+			return
+		}
+	}
 	if !d.methodAllowed() {
 		return
 	}

@@ -15,6 +15,7 @@ package plugins
 import (
 	"context"
 	"net/http"
+	"time"
 
 	pkghttp "github.com/apache/apisix-go-plugin-runner/pkg/http"
 	"github.com/apache/apisix-go-plugin-runner/pkg/plugin"
@@ -73,6 +74,8 @@ type Options struct {
 	Logger *zap.Logger
 	// Registerer takes the plugin's metrics. nil leaves them uncollected.
 	Registerer prometheus.Registerer
+	// Now is the clock by which groups change hands. nil means time.Now.
+	Now func() time.Time
 }
 
 // Plugin is the plugin. It is safe for concurrent use.
@@ -90,6 +93,9 @@ func New(options Options) *Plugin {
 	if options.MaxBodySize <= 0 {
 		options.MaxBodySize = DefaultMaxBodySize
 	}
+	if options.Now == nil {
+		options.Now = time.Now
+	}
 	return &Plugin{
 		options: options,
 		metrics: newMetrics(options.Registerer),
@@ -106,9 +112,6 @@ func (p *Plugin) Name() string { return Name }
 // itself allows degradation.
 func (p *Plugin) ParseConf(in []byte) (any, error) {
 	cfg, err := ParseConfig(in)
-	if err == nil {
-		err = p.groups.Join(cfg)
-	}
 	if err != nil {
 		degrade := AllowsDegradation(in)
 		p.options.Logger.Error("invalid configuration of "+Name,

@@ -20,7 +20,6 @@ type route struct {
 	invalid error
 	degrade bool
 
-	plugin  *Plugin
 	limiter limiter.Limiter
 	// quotas are what a request is charged to, in order.
 	quotas []quota
@@ -54,7 +53,6 @@ func (rt *route) AllowDegradation() bool {
 // Close gives up what the configuration holds, once no request uses it any more.
 func (rt *route) Close() error {
 	if rt.Config != nil {
-		rt.plugin.groups.Leave(rt.Config)
 		rt.release()
 	}
 	return nil
@@ -63,7 +61,6 @@ func (rt *route) Close() error {
 func (p *Plugin) newRoute(cfg *Config) *route {
 	rt := &route{
 		Config:    cfg,
-		plugin:    p,
 		allow:     joinMethods(cfg.AllowedMethods),
 		getIsCost: slices.Contains(cfg.AllowedMethods, "GET"),
 		strategy:  cost.Strategy(cfg.CostStrategy),
