@@ -5,6 +5,7 @@ import (
 	"hash/maphash"
 	"math/bits"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -140,7 +141,8 @@ func (l *Local) Charge(_ context.Context, key string, cost int64, q Quota) (Resu
 		return e.peek(&q, now), nil
 	}
 	if e == nil {
-		e = l.insert(s, hash, key, now)
+		// The caller's text may be part of a larger buffer, which must not live on.
+		e = l.insert(s, hash, strings.Clone(key), now)
 	}
 	return e.charge(&q, cost, now), nil
 }

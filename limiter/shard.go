@@ -1,9 +1,6 @@
 package limiter
 
-import (
-	"strings"
-	"sync"
-)
+import "sync"
 
 const (
 	// noEntry ends a chain.
@@ -46,8 +43,7 @@ func (s *shard) find(hash uint64, key string) *entry {
 	return nil
 }
 
-// insert adds an entry for key, which must not be there. The key is copied: the caller's
-// text may be part of a larger buffer.
+// insert adds an entry for key, which must not be there and is kept.
 func (s *shard) insert(hash uint64, key string) *entry {
 	next, ok := s.index[hash]
 	if !ok {
@@ -58,7 +54,7 @@ func (s *shard) insert(hash uint64, key string) *entry {
 		s.index = make(map[uint64]int32)
 	}
 	s.index[hash] = at
-	s.entries[at] = entry{key: strings.Clone(key), next: next, kind: newEntry}
+	s.entries[at] = entry{key: key, next: next, kind: newEntry}
 	return &s.entries[at]
 }
 
