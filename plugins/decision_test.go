@@ -3,6 +3,7 @@ package plugins_test
 import (
 	"context"
 	"errors"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -25,6 +26,8 @@ func (s fixedSchema) Schema(context.Context, introspect.Request) (*cost.Schema, 
 }
 
 const shopSDL = `type Query { products(first: Int): [Product] } type Product { id: ID reviews(first: Int): [Review] } type Review { id: ID }`
+
+func (fixedSchema) Cached(introspect.Request) *cost.Schema { return nil }
 
 // productsModel charges products and reviews by their argument first.
 func productsModel(tb testing.TB) models {
@@ -88,7 +91,7 @@ func TestHeaders(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			require.Equal(t, c.want, s.prepare(t, "ext-plugin-pre-req#route#"+strings.ReplaceAll(c.name, " ", "-")+"#1", c.conf).send(c.q).passes().header)
+			require.Equal(t, c.want, s.prepare(t, "route#"+regexp.MustCompile("[^a-z]").ReplaceAllString(c.name, "-")+"#ext-plugin-pre-req#1#1", c.conf).send(c.q).passes().header)
 		})
 	}
 	t.Run("the standard reset is rounded up", func(t *testing.T) {
@@ -295,8 +298,8 @@ func TestInvalidConfigurations(t *testing.T) {
 		t.Run(name, func(t *testing.T) { require.Equal(t, 500, s.route(t, conf).send(graphQL("{a}")).status) })
 	}
 	t.Run("a group whose configurations differ", func(t *testing.T) {
-		first := s.prepare(t, "ext-plugin-pre-req#route#g1#1", `{"count":5,"time_window":60,"group":"g"}`)
-		other := s.prepare(t, "ext-plugin-pre-req#route#g2#1", `{"count":6,"time_window":60,"group":"g"}`)
+		first := s.prepare(t, "route#g1#ext-plugin-pre-req#1#1", `{"count":5,"time_window":60,"group":"g"}`)
+		other := s.prepare(t, "route#g2#ext-plugin-pre-req#1#1", `{"count":6,"time_window":60,"group":"g"}`)
 		first.send(graphQL("{a}")).passes()
 		other.send(graphQL("{a}")).refusedWith(500, "INTERNAL_SERVER_ERROR", "invalid plugin configuration")
 		require.Contains(t, s.logged(t), `group conf mismatched: field \"count\"`)
@@ -378,6 +381,8 @@ func (failingSchemas) Schema(context.Context, introspect.Request) (*cost.Schema,
 	return nil, errors.New("no introspection here")
 }
 
+func (failingSchemas) Cached(introspect.Request) *cost.Schema { return nil }
+
 // TestIntrospectionFails: 400, or pass uncharged where the configuration allows it.
 func TestIntrospectionFails(t *testing.T) {
 	s := startStack(t, stackConfig{models: productsModel(t), schemas: failingSchemas{}})
@@ -449,9 +454,9 @@ func TestWhoseCounter(t *testing.T) {
 		require.Equal(t, "9", left(s.bound(t, "r1", "s1", conf)))
 		require.Equal(t, "8", left(s.bound(t, "r2", "s1", conf)))
 		require.Equal(t, "9", left(s.bound(t, "r1", "s2", conf)))
-		require.Equal(t, "9", left(s.prepare(t, "ext-plugin-pre-req#route#r1#1", conf)))
-		require.Equal(t, "8", left(s.prepare(t, "ext-plugin-pre-req#route#r1#2", conf)), "a new version of the route changes nothing")
-		require.Equal(t, "9", left(s.prepare(t, "ext-plugin-pre-req#route#s1#1", conf)), "a route may be called like a service")
+		require.Equal(t, "9", left(s.prepare(t, "route#r1#ext-plugin-pre-req#1#1", conf)))
+		require.Equal(t, "8", left(s.prepare(t, "route#r1#ext-plugin-pre-req#2#1", conf)), "a new version of the route changes nothing")
+		require.Equal(t, "9", left(s.prepare(t, "route#s1#ext-plugin-pre-req#1#1", conf)), "a route may be called like a service")
 	})
 	t.Run("counter_scope route is the Route's", func(t *testing.T) {
 		const conf = `{"count":10,"time_window":61,"counter_scope":"route"}`
@@ -520,7 +525,9 @@ func TestAWindowEnds(t *testing.T) {
 // TestRedisSettings: what the configuration says of the server is what is used.
 func TestRedisSettings(t *testing.T) {
 	s := startStack(t, stackConfig{})
-	redis := servers.RunRedis(t, "--user", "limiter on >pass ~graphql-limit-count:* +@all")
+	redis := servers.RunRedis(t)
+	store := redisClient(t, redis, "", 3)
+	require.NoError(t, store.ACLSetUser(t.Context(), "limiter", "on", ">pass", "~graphql-limit-count:*", "+@all").Err())
 	conf := func(members string) string {
 		return `{"count":5,"time_window":60,"policy":"redis","redis_host":"127.0.0.1","redis_port":` + itoa(redis.Port) + `,"redis_database":3,` + members + `}`
 	}
@@ -528,7 +535,7 @@ func TestRedisSettings(t *testing.T) {
 		a := s.route(t, conf(`"redis_username":"limiter","redis_password":"pass"`)).send(graphQL("{a}")).costs("1")
 		require.Equal(t, want, a.header["X-RateLimit-Remaining"], i)
 	}
-	keys, err := redisClient(t, redis, "", 3).Keys(t.Context(), "*").Result()
+	keys, err := store.Keys(t.Context(), "*").Result()
 	require.NoError(t, err)
 	require.Len(t, keys, 1)
 	require.True(t, strings.HasPrefix(keys[0], "graphql-limit-count:"), keys[0])

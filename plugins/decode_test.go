@@ -359,7 +359,7 @@ func TestUploads(t *testing.T) {
 		{"operations in another charset", part("operations", "Content-Type: application/json; charset=utf-7\r\n", "{}") + rest, prefix + "the operations part is not in UTF-8"},
 		{"cut off in the operations", operations[:80], prefix + "malformed multipart body"},
 		{"cut off after the operations", operations + "--B\r\nContent-Disp", prefix + "malformed multipart body"},
-		{"no parts", "text", prefix + "malformed multipart body"},
+		{"no parts", "text", prefix + "the multipart body has no operations part"},
 	} {
 		t.Run(c.name, func(t *testing.T) { send(c.body).badRequest(c.message) })
 	}

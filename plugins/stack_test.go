@@ -125,13 +125,13 @@ type caller struct {
 // route prepares a configuration under a key that names the route r.
 func (s *stack) route(tb testing.TB, conf string) *caller {
 	tb.Helper()
-	return s.prepare(tb, "ext-plugin-pre-req#route#r#1", conf)
+	return s.prepare(tb, "route#r#ext-plugin-pre-req#1#1", conf)
 }
 
 // bound prepares a configuration of a route that is bound to a service.
 func (s *stack) bound(tb testing.TB, routeID, serviceID, conf string) *caller {
 	tb.Helper()
-	return s.prepare(tb, "ext-plugin-pre-req#route#"+routeID+"#1&service#"+serviceID+"#1", conf)
+	return s.prepare(tb, "route&service#"+routeID+"&"+serviceID+"#ext-plugin-pre-req#1&1", conf)
 }
 
 func (s *stack) prepare(tb testing.TB, key, conf string) *caller {
