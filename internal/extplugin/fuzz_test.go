@@ -104,7 +104,7 @@ func FuzzClientDecode(f *testing.F) {
 			func() error { _, err := decodeAnswer(payload); return err }(),
 		} {
 			if err != nil {
-				require.Contains(t, []error{errMalformed, errTooManyEntries}, err)
+				require.Contains(t, []error{errMalformed, errTooManyEntries, errEntriesTooLong}, err)
 			}
 		}
 		decodeErrorCode(payload)

@@ -86,7 +86,10 @@ func (r *request) decode(payload []byte) error {
 	return nil
 }
 
-var errTooManyEntries = errors.New("more entries than allowed")
+var (
+	errTooManyEntries = errors.New("more entries than allowed")
+	errEntriesTooLong = errors.New("entries are longer together than a message can be")
+)
 
 // decodeEntries appends the n entries of a vector to dst. The cursor is the
 // caller's, who can keep it: one made here would be allocated every time.
@@ -94,10 +97,17 @@ func decodeEntries(dst []entry, cursor *A6.TextEntry, n int, at func(*A6.TextEnt
 	if n > maxEntries {
 		return dst, errTooManyEntries
 	}
+	size := 0
 	for i := range n {
-		if at(cursor, i) {
-			dst = append(dst, entry{name: cursor.Name(), value: cursor.Value()})
+		if !at(cursor, i) {
+			continue
 		}
+		e := entry{name: cursor.Name(), value: cursor.Value()}
+		// Entries may share memory: a small message can hold gigabytes of them.
+		if size += len(e.name) + len(e.value); size > MaxPayload {
+			return dst, errEntriesTooLong
+		}
+		dst = append(dst, e)
 	}
 	return dst, nil
 }
