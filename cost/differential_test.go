@@ -1,0 +1,130 @@
+package cost_test
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/graphql-go/graphql/language/parser"
+	"github.com/stretchr/testify/require"
+
+	"graphql-limit-count/cost"
+)
+
+// differentialCases is the number of random cases, of which each is costed under
+// every strategy, plain and noisy. A short run takes a tenth.
+const differentialCases = 21_000
+
+func TestCostEqualsThatOfTheRulesReadPlainly(t *testing.T) {
+	cases := uint64(differentialCases)
+	if testing.Short() {
+		cases /= 10
+	}
+	outcomes := map[string]int{}
+	for seed := range cases {
+		checkCase(t, seed, outcomes)
+	}
+	// Every way to end must have been met, or the generator has lost its teeth.
+	t.Log(outcomes)
+	for _, outcome := range []string{"cost 0", "cost 1", "cost", "saturated", "cycle", "budget"} {
+		require.Greater(t, outcomes[outcome], int(cases)/1000, outcome)
+	}
+}
+
+func checkCase(t *testing.T, seed uint64, outcomes map[string]int) {
+	t.Helper()
+	g := newCase(seed)
+	plain, noisy := strings.Join(g.plain, " "), g.layout()
+	raw, err := parser.Parse(parser.ParseParams{Source: plain})
+	require.NoError(t, err, "seed %d: %s", seed, plain)
+
+	expected := reference{document: raw, schema: g.schema, decorations: g.decorations}
+	schema, err := cost.ParseSDL([]byte(g.schema.sdl()))
+	if g.chance(50) {
+		schema, err = cost.ParseIntrospection(g.schema.introspection())
+	}
+	require.NoError(t, err)
+	model, err := cost.NewModel(g.decorations)
+	require.NoError(t, err)
+	if g.chance(3) {
+		expected.schema, schema = nil, nil
+	}
+	if g.chance(30) {
+		expected.operation = g.pick(operations)
+	}
+	expected.resolve = g.chance(75)
+	expected.budget = []int{20, 100, 10_000}[g.rnd.IntN(3)]
+	expected.variables = decodeVariables(t, g.variables)
+
+	a := parseAll(t, seed, plain)
+	b := parseAll(t, seed, noisy)
+	require.Equal(t, a.Normalized(), b.Normalized(), "seed %d:\n%s\n%s", seed, plain, noisy)
+	for _, strategy := range []cost.Strategy{cost.Depth, cost.Complexity, cost.NodeQuantifier} {
+		expected.strategy = strategy
+		want, wantErr := expected.cost()
+		outcomes[outcome(want, wantErr)]++
+		for _, document := range []*cost.Document{a, b} {
+			got, gotErr := evaluate(document, expected, model, schema, g.variables)
+			require.ErrorIs(t, gotErr, wantErr, "seed %d, %s: %s", seed, strategy, plain)
+			require.Equal(t, want, got, "seed %d, %s: %s", seed, strategy, plain)
+		}
+	}
+}
+
+func evaluate(d *cost.Document, r reference, model *cost.Model, schema *cost.Schema, variables map[string]json.RawMessage) (float64, error) {
+	plan, err := d.Compile(cost.Options{
+		Strategy: r.strategy, Model: model, Schema: schema, OperationName: r.operation,
+		Variables: r.resolve, Defaults: r.resolve, MaxSelections: r.budget,
+	})
+	if err != nil {
+		return 0, err
+	}
+	return plan.CostJSON(variables), nil
+}
+
+// parseAll parses a document and, again, what it is normalised to, which must
+// come to the same.
+func parseAll(t *testing.T, seed uint64, text string) *cost.Document {
+	t.Helper()
+	d, err := cost.Parse(text, cost.Limits{})
+	require.NoError(t, err, "seed %d: %s", seed, text)
+	again, err := cost.Parse(d.Normalized(), cost.Limits{})
+	require.NoError(t, err, "seed %d: %s", seed, d.Normalized())
+	require.Equal(t, d.Normalized(), again.Normalized(), "seed %d", seed)
+	return d
+}
+
+// decodeVariables decodes with encoding/json; a number that float64 cannot hold
+// is as absent as a boolean.
+func decodeVariables(t *testing.T, raw map[string]json.RawMessage) map[string]any {
+	t.Helper()
+	decoded := map[string]any{}
+	for name, text := range raw {
+		var v any
+		if err := json.Unmarshal(text, &v); err != nil {
+			var overflow *json.UnmarshalTypeError
+			require.True(t, errors.As(err, &overflow), "%s", text)
+			v = false
+		}
+		decoded[name] = v
+	}
+	return decoded
+}
+
+func outcome(raw float64, err error) string {
+	switch {
+	case errors.Is(err, cost.ErrFragmentCycle):
+		return "cycle"
+	case errors.Is(err, cost.ErrTooManySelections):
+		return "budget"
+	case raw == 0:
+		return "cost 0"
+	case raw == 1:
+		return "cost 1"
+	case raw == cost.MaxCost:
+		return "saturated"
+	default:
+		return "cost"
+	}
+}
