@@ -314,11 +314,11 @@ func (n *normalizer) stringValue() string {
 	if c := n.inner().container; c == list || c == object || n.token.escaped {
 		return empty
 	}
-	v, ok := parseDecimal(n.scan.stringBody(n.token))
-	if !ok || Number(v).kind != count {
+	v := textValue(n.scan.stringBody(n.token))
+	if v.kind != count {
 		return empty
 	}
-	return `"` + strconv.FormatFloat(v, 'g', -1, 64) + `"`
+	return `"` + strconv.FormatFloat(v.num, 'g', -1, 64) + `"`
 }
 
 // variable takes a token of variable definitions.
