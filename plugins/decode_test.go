@@ -240,8 +240,17 @@ func TestURLQueries(t *testing.T) {
 		route.send(q).badRequest("invalid graphql request, the URL has a query argument as well")
 		q.args = []extplugin.KV{{Name: "query", NoValue: true}}
 		route.send(q).badRequest("invalid graphql request, the URL has a query argument as well")
+		q.args = []extplugin.KV{{Name: "variables", Value: "{}"}}
+		route.send(q).badRequest("invalid graphql request, the URL has a variables argument as well")
 		q.args = []extplugin.KV{{Name: "Query", Value: "{b}"}, {Name: "q", Value: "query"}}
 		route.send(q).costs("1")
+	})
+	t.Run("another operationName makes the chosen operation doubtful", func(t *testing.T) {
+		q := inJSON(`{"query":"query A{a} query B{a{b}}","operationName":"A"}`)
+		for name, charged := range map[string]string{"A": "1", "B": "2", "": "2"} {
+			q.args = []extplugin.KV{{Name: "operationName", Value: name}}
+			route.send(q).costs(charged)
+		}
 	})
 	require.Empty(t, route.send(get("query", "{a{b}}")).costs("2").asked)
 	route.send(get("query", "query A{a} query B{a{b}}", "operationName", "A")).costs("1")
