@@ -1,8 +1,11 @@
 package limiter_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/csv"
 	"fmt"
+	"os/exec"
 	"runtime"
 	"slices"
 	"strconv"
@@ -10,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"graphql-limit-count/ci/servers"
 	"graphql-limit-count/limiter"
 )
 
@@ -89,7 +93,9 @@ func BenchmarkLocalFlood(b *testing.B) {
 	}
 }
 
-// BenchmarkRedisCharge is decisions per second from 64 goroutines at one real server.
+// BenchmarkRedisCharge is decisions per second from 64 goroutines at one real server, and
+// their ratio to what redis-benchmark gets from the same server with as many connections
+// and the same script.
 func BenchmarkRedisCharge(b *testing.B) {
 	const together = 64
 	server, err := sharedRedis()
@@ -107,5 +113,28 @@ func BenchmarkRedisCharge(b *testing.B) {
 			mustBench(b, l, "client", benchQuota)
 		}
 	})
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "decisions/s")
+	b.StopTimer()
+	rate := float64(b.N) / b.Elapsed().Seconds()
+	b.ReportMetric(rate, "decisions/s")
+	b.ReportMetric(rate/scriptRate(b, server, together), "of-redis-benchmark")
+}
+
+// scriptRate is what redis-benchmark gets for the script of a fixed window.
+func scriptRate(b *testing.B, server *servers.Redis, connections int) float64 {
+	const requests = "50000"
+	out, err := exec.Command("redis-benchmark", "-h", server.Host, "-p", strconv.Itoa(server.Port),
+		"-c", strconv.Itoa(connections), "-n", requests, "--csv",
+		"EVALSHA", limiter.FixedScriptHash(), "1", "graphql-limit-count:fixed:client", "1", "3600000", "-1").Output()
+	if err != nil {
+		b.Fatal(err)
+	}
+	rows, err := csv.NewReader(bytes.NewReader(out)).ReadAll()
+	if err != nil || len(rows) != 2 {
+		b.Fatalf("redis-benchmark says %q: %v", out, err)
+	}
+	rate, err := strconv.ParseFloat(rows[1][1], 64)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return rate
 }

@@ -6,3 +6,6 @@ func ClientsHeld(c *Clients) int {
 	defer c.mu.Unlock()
 	return len(c.redis)
 }
+
+// FixedScriptHash names the script of a fixed window to EVALSHA.
+func FixedScriptHash() string { return fixedScript.Hash() }

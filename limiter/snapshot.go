@@ -39,6 +39,8 @@ const (
 	// snapshotLeftover is the age from which a temporary file is one that a killed
 	// process left behind, not one being written.
 	snapshotLeftover = time.Minute
+	// reserveSpread: a shard is expected to get at most this part more than its share.
+	reserveSpread = 16
 )
 
 // ErrDamaged is returned for a snapshot that is not whole or not one of this version.
@@ -126,10 +128,11 @@ func (l *Local) Restore(path string) (restored int, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("restoring counters: %w", err)
 	}
-	records, shift, err := openSnapshot(data)
+	records, count, shift, err := openSnapshot(data)
 	if err != nil {
 		return 0, fmt.Errorf("restoring counters from %s: %w", path, err)
 	}
+	l.reserve(count)
 	reading := l.now()
 	clock := l.startNano + int64(reading.Sub(l.start))
 	shift += clock - reading.UnixNano()
@@ -147,6 +150,22 @@ func (l *Local) Restore(path string) (restored int, err error) {
 		}
 	}
 	return restored, nil
+}
+
+// reserve makes room for so many counters more, at most MaxKeys, in shards that are empty:
+// growing by and by takes a third of the time of a restore.
+func (l *Local) reserve(count int) {
+	perShard := min(count, int(l.maxKeys)) / len(l.shards)
+	perShard += perShard / reserveSpread
+	for i := range l.shards {
+		s := &l.shards[i]
+		s.mu.Lock()
+		if len(s.entries) == 0 {
+			s.entries = make([]entry, 0, perShard)
+			s.index = make(map[uint64]int32, perShard)
+		}
+		s.mu.Unlock()
+	}
 }
 
 // add puts a counter in, unless its key is there.
@@ -181,29 +200,29 @@ func removeLeftovers(path string) {
 	}
 }
 
-// openSnapshot checks a snapshot whole and returns its records, and what its times must be
-// moved by to be wall clock times.
-func openSnapshot(data []byte) (records []byte, shift int64, err error) {
+// openSnapshot checks a snapshot whole and returns its records, how many they are, and
+// what their times must be moved by to be wall clock times.
+func openSnapshot(data []byte) (records []byte, count int, shift int64, err error) {
 	if len(data) < snapshotHeader+snapshotTrailer {
-		return nil, 0, fmt.Errorf("%w: %d bytes are too short", ErrDamaged, len(data))
+		return nil, 0, 0, fmt.Errorf("%w: %d bytes are too short", ErrDamaged, len(data))
 	}
 	if string(data[:len(snapshotMagic)]) != snapshotMagic {
-		return nil, 0, fmt.Errorf("%w: it does not start as version %d does", ErrDamaged, snapshotMagic[len(snapshotMagic)-1])
+		return nil, 0, 0, fmt.Errorf("%w: it does not start as version %d does", ErrDamaged, snapshotMagic[len(snapshotMagic)-1])
 	}
 	body, trailer := data[:len(data)-snapshotTrailer], data[len(data)-snapshotTrailer:]
 	if crc32.Checksum(body, castagnoli) != binary.LittleEndian.Uint32(trailer) {
-		return nil, 0, fmt.Errorf("%w: the checksum does not match", ErrDamaged)
+		return nil, 0, 0, fmt.Errorf("%w: the checksum does not match", ErrDamaged)
 	}
 	times := body[len(snapshotMagic):]
 	wall := int64(binary.LittleEndian.Uint64(times))
 	clock := int64(binary.LittleEndian.Uint64(times[8:]))
 	records = body[snapshotHeader:]
-	for rest := records; len(rest) > 0; {
+	for rest := records; len(rest) > 0; count++ {
 		if _, _, rest, err = readRecord(rest); err != nil {
-			return nil, 0, err
+			return nil, 0, 0, err
 		}
 	}
-	return records, wall - clock, nil
+	return records, count, wall - clock, nil
 }
 
 // readRecord reads the first record. The key is a part of data, and not yet the entry's.

@@ -205,16 +205,16 @@ func TestARecordThatCannotHaveBeenWrittenIsDamage(t *testing.T) {
 	}
 	for name, e := range cases {
 		t.Run(name, func(t *testing.T) {
-			_, _, err := openSnapshot(sealed(e.appendRecord(nil)))
+			_, _, _, err := openSnapshot(sealed(e.appendRecord(nil)))
 			require.ErrorIs(t, err, ErrDamaged)
 		})
 	}
 	valid := entry{kind: fixedEntry, key: "client", consumed: 3, end: end}
 	record := valid.appendRecord(nil)
-	_, _, err := openSnapshot(sealed(record))
+	_, _, _, err := openSnapshot(sealed(record))
 	require.NoError(t, err)
 	for i := 1; i < len(record); i++ {
-		_, _, err := openSnapshot(sealed(record[:i]))
+		_, _, _, err := openSnapshot(sealed(record[:i]))
 		require.ErrorIs(t, err, ErrDamaged, "%d of %d bytes", i, len(record))
 	}
 }
@@ -338,6 +338,8 @@ func BenchmarkSnapshot(b *testing.B) {
 		l.mustCharge(b, fmt.Sprintf("/apisix/routes/orders:%08x:10.20.30.%d", i, i), 1)
 	}
 	path := filepath.Join(b.TempDir(), "counters")
+	_, err := l.Save(path)
+	require.NoError(b, err)
 	b.Run("save", func(b *testing.B) {
 		for b.Loop() {
 			saved, err := l.Save(path)
