@@ -18,8 +18,6 @@ type gate struct {
 // gated lists what is not supported. An entry is removed with the change that makes
 // its field work.
 var gated = []gate{
-	{"window_type", otherThan(WindowFixed)},
-	{"burst", present},
 	{"introspection_ttl", otherThan(json.Number("0"))},
 	{"sync_interval", otherThan(json.Number("-1"))},
 	{"policy", oneOf(PolicyRedisCluster, PolicyRedisSentinel)},

@@ -522,6 +522,34 @@ func TestAWindowEnds(t *testing.T) {
 	require.Equal(t, "20", a.header["X-RateLimit-Reset"])
 }
 
+// TestWindowTypes: section 4, in the headers.
+func TestWindowTypes(t *testing.T) {
+	for _, policy := range []string{plugins.PolicyLocal, plugins.PolicyRedis} {
+		t.Run(policy, func(t *testing.T) {
+			s := startStack(t, stackConfig{})
+			store := `"policy":"local"`
+			if policy == plugins.PolicyRedis {
+				store = `"policy":"redis","redis_host":"127.0.0.1","redis_port":` + itoa(servers.RunRedis(t).Port)
+			}
+			sliding := s.route(t, `{"count":5,"time_window":1000000000,"window_type":"sliding",`+store+`}`)
+			sliding.send(graphQL(depth(4))).costs("4")
+			require.Equal(t, 503, sliding.send(graphQL(depth(2))).status)
+			a := sliding.send(graphQL(depth(1))).costs("1")
+			require.Equal(t, "0", a.header["X-RateLimit-Remaining"], "what was refused consumed nothing")
+
+			bucket := s.route(t, `{"count":6,"time_window":3600,"window_type":"leaky_bucket","burst":3,`+store+`}`)
+			require.Equal(t, "1", bucket.send(graphQL(depth(2))).costs("2").header["X-RateLimit-Remaining"])
+			a = bucket.send(graphQL(depth(2)))
+			require.Equal(t, 503, a.status)
+			require.Equal(t, "600", a.header["Retry-After"], "one of six an hour")
+			a = bucket.send(graphQL(depth(4)))
+			require.Equal(t, 503, a.status)
+			require.NotContains(t, a.header, "Retry-After", "more than the burst never passes")
+			bucket.send(graphQL(depth(1))).costs("1")
+		})
+	}
+}
+
 // TestRedisSettings: what the configuration says of the server is what is used.
 func TestRedisSettings(t *testing.T) {
 	s := startStack(t, stackConfig{})

@@ -30,8 +30,8 @@ import (
 type clock struct{ nanos atomic.Int64 }
 
 func newClock() *clock {
-	c := &clock{}
-	c.nanos.Store(time.Date(2025, 1, 2, 3, 4, 5, 0, time.UTC).UnixNano())
+	c := &clock{} // at the start of every sliding window that divides a minute
+	c.nanos.Store(time.Date(2025, 1, 2, 3, 4, 0, 0, time.UTC).UnixNano())
 	return c
 }
 
