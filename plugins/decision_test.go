@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -509,7 +511,7 @@ func TestWhoseCounter(t *testing.T) {
 	})
 }
 
-// TestASecondChargeOfAWindow: a window ends by itself.
+// TestAWindowEnds by itself.
 func TestAWindowEnds(t *testing.T) {
 	s := startStack(t, stackConfig{})
 	route := s.route(t, `{"count":"${http_n ?? 2}","time_window":"${http_w ?? 10}"}`)
@@ -520,6 +522,35 @@ func TestAWindowEnds(t *testing.T) {
 	a := route.send(graphQL("{a}", "w", "20")).costs("1")
 	require.Equal(t, "1", a.header["X-RateLimit-Remaining"])
 	require.Equal(t, "20", a.header["X-RateLimit-Reset"])
+}
+
+// TestConcurrentRequestsShareAQuota: never more than the quota is admitted, and all
+// of it.
+func TestConcurrentRequestsShareAQuota(t *testing.T) {
+	const workers, each, admitted = 8, 50, 150
+	s := startStack(t, stackConfig{})
+	var passed, refused atomic.Int64
+	var running sync.WaitGroup
+	for range workers {
+		c := s.route(t, `{"count":300,"time_window":60}`)
+		running.Go(func() {
+			for range each {
+				switch a, err := c.trySend(graphQL(depth(2))); {
+				case err != nil:
+					t.Error(err)
+					return
+				case a.status == 0:
+					passed.Add(1)
+				case a.status == 503:
+					refused.Add(1)
+				}
+			}
+		})
+	}
+	running.Wait()
+	require.Equal(t, int64(admitted), passed.Load())
+	require.Equal(t, int64(workers*each-admitted), refused.Load())
+	require.Equal(t, int64(1), s.server.Stats().Configs, "equal configurations are parsed once")
 }
 
 // TestWindowTypes: section 4, in the headers.
@@ -590,15 +621,14 @@ func TestContentNegotiation(t *testing.T) {
 	}
 }
 
-// TestSeveralHeadersOfOneName: what an upstream might read otherwise is refused.
-func TestEveryPluginMethod(t *testing.T) {
+// TestThePluginHasAName, and nothing to do once a response is there.
+func TestThePluginHasAName(t *testing.T) {
 	s := startStack(t, stackConfig{})
 	require.Equal(t, "graphql-limit-count", s.plugin.Name())
 	s.plugin.ResponseFilter(nil, nil)
 }
 
-// TestAConnectionThatEndsRefusesTheRequest: a variable that APISIX does not answer
-// leaves nothing charged.
+// TestAConnectionThatEndsIsLogged, and nothing is charged.
 func TestAConnectionThatEndsIsLogged(t *testing.T) {
 	s := startStack(t, stackConfig{})
 	route := s.route(t, `{`+plenty+`}`)

@@ -143,6 +143,10 @@ func (d *decision) operationsInBody(body []byte) ([]operation, error) {
 	case strings.EqualFold(media, "application/graphql"):
 		return []operation{{query: string(body)}}, nil
 	case strings.EqualFold(media, "multipart/form-data") && d.route.AllowMultipart:
+		// Another boundary would make another body out of it.
+		if len(d.request.Header().View()["Content-Type"]) > 1 {
+			return nil, envelopeError("more than one content-type")
+		}
 		operations, err := multipartOperations(body, contentType)
 		if err != nil {
 			return nil, err

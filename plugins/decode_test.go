@@ -378,6 +378,14 @@ func TestUploads(t *testing.T) {
 				badRequest(prefix + "the multipart body has no boundary")
 		})
 	}
+	t.Run("a second Content-Type could name another boundary", func(t *testing.T) {
+		q := query{body: operations + rest, headers: map[string]string{"content-type": "multipart/form-data; boundary=B"}}
+		q.more = []extplugin.KV{{Name: "content-type", Value: "multipart/form-data; boundary=C"}}
+		route.send(q).badRequest(prefix + "more than one content-type")
+		q.headers["content-type"] += "; boundary=C"
+		q.more = nil
+		route.send(q).badRequest(prefix + "the multipart body has no boundary")
+	})
 	t.Run("a compressed upload", func(t *testing.T) {
 		route.send(query{body: zipped(t, operations+rest), headers: map[string]string{
 			"content-type": "multipart/form-data; boundary=B", "content-encoding": "gzip",
@@ -392,7 +400,7 @@ func TestUploads(t *testing.T) {
 // TestVariablesAreReadFromTheRequest: of a variable that is given twice the later
 // value counts, as for every JSON decoder.
 func TestVariablesAreReadFromTheRequest(t *testing.T) {
-	s, route := startQuantified(t, `"allowed_methods":["POST","GET"]`)
+	_, route := startQuantified(t, `"allowed_methods":["POST","GET"]`)
 	for _, c := range []struct{ variables, cost string }{
 		{`{"n":5}`, "2"}, {`{}`, "1"}, {`{"m":5}`, "1"}, {`{"n":5,"n":7}`, "2"}, {`{"n":"5"}`, "2"}, {`{"n":null}`, "1"},
 	} {
@@ -403,7 +411,6 @@ func TestVariablesAreReadFromTheRequest(t *testing.T) {
 			route.send(q).costs(c.cost)
 		})
 	}
-	_ = s
 	t.Run("the later value counts", func(t *testing.T) {
 		const document = `query($n:Int){products(first:$n){reviews(first:1){id}}}`
 		route.send(inJSON(fmt.Sprintf(`{"query":%q,"variables":{"n":5,"n":7}}`, document))).costs("9")

@@ -130,7 +130,7 @@ func TestAQuestionThatFailsRefusesTheRequest(t *testing.T) {
 			require.Contains(t, logs.All()[0].ContextMap()["error"], errGone.Error())
 			r = newPlainRequest("{a}")
 			decideOn(t, p, plainQuota, r)
-			require.Equal(t, []string{"999999"}, r.resp["X-RateLimit-Remaining"])
+			require.Equal(t, []string{"999999"}, map[string][]string(r.resp)["X-RateLimit-Remaining"])
 		})
 	}
 }

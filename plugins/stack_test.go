@@ -150,6 +150,7 @@ type query struct {
 	path    string
 	srcIP   string
 	headers map[string]string
+	more    []extplugin.KV // headers after those
 	args    []extplugin.KV
 	vars    map[string]string
 	body    string
@@ -221,6 +222,7 @@ func (c *caller) trySend(q query) (answer, error) {
 	for name, value := range q.headers {
 		request.Headers = append(request.Headers, extplugin.KV{Name: name, Value: value})
 	}
+	request.Headers = append(request.Headers, q.more...)
 	known := &answers{query: q}
 	action, err := c.client.HTTPReqCall(context.Background(), request, known)
 	a := answer{tb: c.tb, header: map[string]string{}, body: string(action.Body), asked: known.asked}
