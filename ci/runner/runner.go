@@ -160,6 +160,9 @@ func (p *Process) serves(ctx context.Context, client *http.Client) bool {
 // AdminURL is the base URL of the admin endpoint, without a trailing slash.
 func (p *Process) AdminURL() string { return "http://" + p.config.AdminAddr }
 
+// Socket is the path of the socket that the runner listens on.
+func (p *Process) Socket() string { return p.config.Socket }
+
 // PID is the process's id.
 func (p *Process) PID() int { return p.command.Process.Pid }
 
