@@ -134,24 +134,32 @@ func ValidFieldPath(path string) bool {
 	return true
 }
 
-// merge lays a longer path's weight over a shorter one's. add and mul always
-// have a value, so the longer path's win; lists that it leaves out are inherited.
-func merge(shorter, longer *weight) *weight {
-	switch {
-	case longer == nil:
-		return shorter
-	case shorter == nil:
-		return longer
+// merge lays the weights of longer paths over those of shorter ones, which come
+// first; nil is that of a path without a decoration. add and mul always have a
+// value, so the longer path's win; what it leaves out else is inherited.
+func merge(weights []*weight) *weight {
+	var merged *weight
+	shared := true // with the model, which must not change
+	for _, longer := range weights {
+		switch {
+		case longer == nil:
+			continue
+		case merged == nil:
+			merged = longer
+			continue
+		case shared:
+			merged, shared = new(*merged), false
+		}
+		merged.add, merged.mul = longer.add, longer.mul
+		if longer.addArguments != nil {
+			merged.addArguments = longer.addArguments
+		}
+		if longer.mulArguments != nil {
+			merged.mulArguments = longer.mulArguments
+		}
+		if longer.assumed != nil {
+			merged.assumed = longer.assumed
+		}
 	}
-	merged := *longer
-	if merged.addArguments == nil {
-		merged.addArguments = shorter.addArguments
-	}
-	if merged.mulArguments == nil {
-		merged.mulArguments = shorter.mulArguments
-	}
-	if merged.assumed == nil {
-		merged.assumed = shorter.assumed
-	}
-	return &merged
+	return merged
 }

@@ -97,12 +97,14 @@ func (s *states) match(at cursor, field string) step {
 	taken := s.declare(at.typ, field)
 	var buffer [8]*pathNode
 	live := buffer[:0]
+	var rules [8]*weight
+	weights := append(rules[:0], taken.weight)
 	visit := func(prefix *pathNode) {
 		node := prefix.fields[field]
 		if node == nil {
 			return
 		}
-		taken.weight = merge(taken.weight, node.weight)
+		weights = append(weights, node.weight)
 		if len(node.fields) > 0 {
 			live = append(live, node)
 		}
@@ -115,6 +117,7 @@ func (s *states) match(at cursor, field string) step {
 	for _, prefix := range s.sets[at.state] {
 		visit(prefix)
 	}
+	taken.weight = merge(weights)
 	if taken.below.typ != nil {
 		taken.below.state = s.intern(live)
 	}
