@@ -64,7 +64,7 @@ func (g generator) text() string {
 	return b.String()
 }
 
-func engineVectors(t *testing.T) []vector {
+func engineVectors(t testing.TB) []vector {
 	t.Helper()
 	text, err := os.ReadFile("../testdata/vectors/cost.json")
 	require.NoError(t, err)
