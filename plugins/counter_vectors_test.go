@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,158 +18,6 @@ import (
 	"graphql-limit-count/ci/servers"
 	"graphql-limit-count/plugins"
 )
-
-// counterCase is a case of counter.json that is about whole requests.
-type counterCase struct {
-	ID           string           `json:"id"`
-	Level        string           `json:"level"`
-	Policy       string           `json:"policy"`
-	Plugin       string           `json:"plugin"`
-	Conf         map[string]any   `json:"conf"`
-	Metadata     map[string]any   `json:"metadata"`
-	Context      string           `json:"context"`
-	Precondition string           `json:"precondition"`
-	BackendDown  string           `json:"backend_down"`
-	Requests     []counterRequest `json:"requests"`
-	Expect       map[string]any   `json:"expect"`
-}
-
-type counterRequest struct {
-	At      float64           `json:"at"`
-	Cost    int64             `json:"cost"`
-	Vars    map[string]string `json:"vars"`
-	Route   string            `json:"route"`
-	Path    string            `json:"path"`
-	PutConf map[string]any    `json:"put_conf"`
-	Labels  map[string]string `json:"put_route_labels"`
-	Expect  counterExpect     `json:"expect"`
-}
-
-type counterExpect struct {
-	Status         int                `json:"status"`
-	Headers        map[string]string  `json:"headers"`
-	HeadersAbsent  []string           `json:"headers_absent"`
-	HeadersGT      map[string]float64 `json:"headers_gt"`
-	HeadersLT      map[string]float64 `json:"headers_lt"`
-	HeadersMatch   map[string]string  `json:"headers_match"`
-	NoHeaders      bool               `json:"no_rate_limit_headers"`
-	ResetLower     bool               `json:"reset_lower_than_previous"`
-	Body           string             `json:"body"`
-	BodyJSON       map[string]any     `json:"body_json"`
-	LogContains    string             `json:"log_contains"`
-	UnhandledError bool               `json:"unhandled_error"`
-	Reused         *int               `json:"redis_connection_reused_times"`
-	IsInteger      bool               `json:"remaining_is_integer"`
-	Decimals       *int               `json:"reset_max_decimals"`
-}
-
-// waitsFor names the capability that a case needs and the plugin does not have yet.
-func (c *counterCase) waitsFor(t *testing.T) string {
-	t.Helper()
-	if strings.Contains(fmt.Sprint(c.Conf["key"]), "$ENV://") || c.ID != "redis-connection-reused" && strings.Contains(fmt.Sprint(c.Conf["redis_host"]), "$ENV://") {
-		return "references to the environment"
-	}
-	for field, unsupported := range map[string]bool{
-		c.Policy:        c.Policy == plugins.PolicyRedisCluster || c.Policy == plugins.PolicyRedisSentinel,
-		"sync_interval": c.Conf["sync_interval"] != nil,
-	} {
-		if !unsupported {
-			continue
-		}
-		text, err := json.Marshal(c.Conf)
-		require.NoError(t, err)
-		if _, err := plugins.ParseConfig(text); err != nil {
-			return field
-		}
-		t.Fatalf("%s is supported now: this case must run", field)
-	}
-	return ""
-}
-
-// counterContradictions are cases that say something else than the specification:
-// why, and what the specification expects of each request.
-var counterContradictions = map[string]struct {
-	reason string
-	want   []counterExpect
-}{
-	"cost-4-of-10-local": {harnessWithoutStore, cost4of10},
-	"cost-4-of-10-redis": {harnessWithoutStore, cost4of10},
-	"first-request-over-limit-redis": {harnessWithoutStore, []counterExpect{
-		{Status: 503, Headers: quotaHeaders("10", "0", "60")},
-		{Status: 503, Headers: quotaHeaders("10", "0", "59")},
-		{Status: 200, Headers: quotaHeaders("10", "9", "60")},
-	}},
-	"redis-cost-1e15": {harnessWithoutStore + "; a large cost is a number like any other", []counterExpect{
-		{Status: 200, Headers: quotaHeaders("10", "5", "60")},
-		{Status: 503, Headers: quotaHeaders("10", "0", "59")},
-	}},
-	"redis-cost-1e15-first": {harnessWithoutStore + "; a large cost is a number like any other", []counterExpect{
-		{Status: 503, Headers: quotaHeaders("10", "0", "60")},
-		{Status: 503, Headers: quotaHeaders("10", "0", "59")},
-		{Status: 200, Headers: quotaHeaders("10", "9", "60")},
-	}},
-	"rules-later-rejection-keeps-earlier-charge": {"a refused first charge opens the window, so its Reset is not 0 (section 4)", []counterExpect{
-		{Status: 503, Headers: map[string]string{
-			"X-1-RateLimit-Limit": "10", "X-1-RateLimit-Remaining": "7", "X-1-RateLimit-Reset": "10",
-			"X-2-RateLimit-Limit": "2", "X-2-RateLimit-Remaining": "0", "X-2-RateLimit-Reset": "20",
-		}},
-		{Status: 200, Headers: map[string]string{"X-1-RateLimit-Limit": "10", "X-1-RateLimit-Remaining": "4", "X-1-RateLimit-Reset": "9"}},
-	}},
-	"variable-count-max-safe": {"integers are printed as integers, never with an exponent (section 2)", []counterExpect{
-		{Status: 200, Headers: quotaHeaders("9007199254740991", "9007199254740990", "60")},
-	}},
-	"sliding-costs-redis": {harnessWithoutStore, []counterExpect{
-		{Status: 200, Headers: quotaHeaders("10", "6", "10")},
-		{Status: 200, Headers: quotaHeaders("10", "2", "8")},
-		{Status: 503, Headers: map[string]string{"X-RateLimit-Limit": "10", "X-RateLimit-Remaining": "0"}},
-		{Status: 200, Headers: quotaHeaders("10", "1", "6")},
-		{Status: 503, Headers: map[string]string{"X-RateLimit-Limit": "10", "X-RateLimit-Remaining": "0"}},
-		{Status: 200, Headers: quotaHeaders("10", "1", "8")},
-		{Status: 200, Headers: quotaHeaders("10", "3", "5")},
-		{Status: 200, Headers: quotaHeaders("10", "9", "5")},
-	}},
-	"sliding-huge-first-cost": {"a charge that does not fit is refused and consumes nothing (section 4)", []counterExpect{
-		{Status: 503, Headers: map[string]string{"X-RateLimit-Limit": "10", "X-RateLimit-Remaining": "0"}},
-		{Status: 200, Headers: quotaHeaders("10", "9", "9")},
-		{Status: 200, Headers: quotaHeaders("10", "8", "10")},
-		{Status: 200, Headers: quotaHeaders("10", "7", "9")},
-		{Status: 200, Headers: quotaHeaders("10", "6", "5")},
-	}},
-	"reset-rounded-down": {"59.01 is 59.01 (section 4: two decimals), not what is left of it when floating point cuts it off at 59", []counterExpect{
-		{Status: 200, Headers: quotaHeaders("10", "9", "60")},
-		{Status: 200, Headers: quotaHeaders("10", "8", "59.99")},
-		{Status: 200, Headers: quotaHeaders("10", "7", "59.99")},
-		{Status: 200, Headers: quotaHeaders("10", "6", "59.01")},
-		{Status: 200, Headers: quotaHeaders("10", "5", "30")},
-		{Status: 200, Headers: quotaHeaders("10", "4", "0")},
-	}},
-}
-
-const harnessWithoutStore = "recorded without a store, so every charge failed; section 4 says how charges are counted"
-
-var cost4of10 = []counterExpect{
-	{Status: 200, Headers: quotaHeaders("10", "6", "60")},
-	{Status: 200, Headers: quotaHeaders("10", "2", "58.76")},
-	{Status: 503, Headers: quotaHeaders("10", "0", "58")},
-	{Status: 503, Headers: quotaHeaders("10", "0", "57")},
-	{Status: 503, Headers: quotaHeaders("10", "0", "0")},
-	{Status: 200, Headers: quotaHeaders("10", "6", "60")},
-}
-
-func quotaHeaders(limit, remaining, reset string) map[string]string {
-	return map[string]string{"X-RateLimit-Limit": limit, "X-RateLimit-Remaining": remaining, "X-RateLimit-Reset": reset}
-}
-
-// logTexts are what a log must say where the reference's log says it in other words.
-var logTexts = map[string]string{
-	"failed to get rate limit rules: nil":                                                                         "no rule applies to the request",
-	"failed to get rate limit rules: resolved value is not a number":                                              "resolved value is not a number",
-	"failed to get rate limit rules: resolved value must be an integer, got: nan":                                 "resolved value is not a number",
-	"failed to limit count: connection refused":                                                                   "connection refused",
-	"failed to change redis db, err: ERR DB index is out of range":                                                "ERR DB index is out of range",
-	"failed to do ssl handshake":                                                                                  "x509: certificate signed by unknown authority",
-	"failed to get rate limit rules: resolved value exceeds safe integer range (2^53-1), got: 9.007199254741e+15": "resolved value exceeds safe integer range (2^53-1)",
-}
 
 // counterCases is how many cases are about whole requests.
 const counterCases = 131
@@ -208,26 +55,6 @@ func TestCounterVectors(t *testing.T) {
 	}
 	require.Equal(t, counterCases, ran)
 	require.Empty(t, contradicted, "contradictions of cases that do not exist")
-}
-
-// redisServers are the servers that cases need.
-type redisServers struct{ plain, secret, tls *servers.Redis }
-
-func (s *redisServers) of(c *counterCase) *servers.Redis {
-	switch {
-	case c.Conf["redis_ssl"] == true:
-		return s.tls
-	case strings.Contains(c.Context, "requirepass"):
-		return s.secret
-	}
-	return s.plain
-}
-
-// client returns a client for looking into a server that needs no certificate.
-func redisClient(t *testing.T, server *servers.Redis, password string, database int) *redis.Client {
-	client := redis.NewClient(&redis.Options{Addr: server.Addr(), Password: password, DB: database, MaintNotificationsConfig: nil})
-	t.Cleanup(func() { _ = client.Close() })
-	return client
 }
 
 // counterRun is a case on its way.
@@ -280,24 +107,6 @@ func (r *counterRun) accepted(t *testing.T) {
 	require.NoError(t, err)
 	_, err = plugins.ParseConfig(text)
 	require.NoError(t, err)
-}
-
-// openStore empties the case's Redis.
-func (r *counterRun) openStore(t *testing.T) {
-	t.Helper()
-	if r.Policy != plugins.PolicyRedis || r.redis.of(&r.counterCase) == r.redis.tls {
-		return
-	}
-	password := ""
-	if r.redis.of(&r.counterCase) == r.redis.secret {
-		password = "foobared"
-	}
-	database := 0
-	if n, ok := r.Conf["redis_database"].(float64); ok && n < 16 {
-		database = int(n)
-	}
-	r.store = redisClient(t, r.redis.of(&r.counterCase), password, database)
-	require.NoError(t, r.store.FlushAll(context.Background()).Err())
 }
 
 // maxNestedCost is the largest cost that is made by nesting; the parser's bound is 500.
@@ -404,51 +213,6 @@ func (r *counterRun) prepare(t *testing.T) {
 	}
 }
 
-// moveTo lets time pass until the request's.
-func (r *counterRun) moveTo(t *testing.T, at float64) {
-	t.Helper()
-	to := time.Duration(at*1000+0.5) * time.Millisecond
-	step := to - r.elapsed
-	if step <= 0 {
-		return
-	}
-	r.elapsed = to
-	r.site.clock.advance(step)
-	if r.store != nil {
-		r.moveStoreTo(t, to, to-step)
-	}
-}
-
-// shortestLife is what is left of a window in Redis at least, on its own clock: so
-// that it does not end while the test runs.
-const shortestLife = 500 * time.Millisecond
-
-// moveStoreTo lets time pass for every window of a database of Redis, which has no
-// clock that a test could move.
-func (r *counterRun) moveStoreTo(t *testing.T, to, from time.Duration) {
-	t.Helper()
-	ctx := context.Background()
-	keys, err := r.store.Keys(ctx, "*").Result()
-	require.NoError(t, err)
-	if r.ends == nil {
-		r.ends = map[string]time.Duration{}
-	}
-	for _, key := range keys {
-		if r.ends[key] == 0 { // opened by the request at the time from
-			left, err := r.store.PTTL(ctx, key).Result()
-			require.NoError(t, err)
-			require.Positive(t, left, "a window without an end")
-			r.ends[key] = from + (left + time.Second - time.Millisecond).Truncate(time.Second)
-		}
-		if r.ends[key] <= to {
-			delete(r.ends, key)
-			require.NoError(t, r.store.Del(ctx, key).Err())
-			continue
-		}
-		require.NoError(t, r.store.PExpire(ctx, key, max(r.ends[key]-to, shortestLife)).Err())
-	}
-}
-
 // document is a query of exactly that cost.
 func (r *counterRun) document(cost int64) string {
 	switch {
@@ -512,17 +276,6 @@ func (r *counterRun) request(t *testing.T, request counterRequest, want counterE
 	}
 }
 
-// connections is how many connections the case's Redis has ever accepted.
-func (r *counterRun) connections(t *testing.T) string {
-	t.Helper()
-	if r.store == nil {
-		return ""
-	}
-	info, err := r.store.Info(context.Background(), "stats").Result()
-	require.NoError(t, err)
-	return regexp.MustCompile(`total_connections_received:\d+`).FindString(info)
-}
-
 // redisTolerance is by how much a window in Redis, on its own clock, differs from the
 // case's, in seconds.
 const redisTolerance = 0.6
@@ -571,21 +324,5 @@ func (r *counterRun) requireHeaders(t *testing.T, want counterExpect, got http.H
 	}
 	if got.Get("X-RateLimit-Reset") != "" {
 		r.reset = number("X-RateLimit-Reset")
-	}
-}
-
-// inspect looks at what is stored, where the case says what that is.
-func (r *counterRun) inspect(t *testing.T) {
-	t.Helper()
-	if r.Expect == nil {
-		return
-	}
-	require.Equal(t, "2", r.Expect["stored_value_per_database"])
-	for _, database := range []int{1, 2} {
-		store := redisClient(t, r.redis.of(&r.counterCase), "", database)
-		keys, err := store.Keys(context.Background(), "graphql-limit-count:*").Result()
-		require.NoError(t, err)
-		require.Len(t, keys, 1)
-		require.Equal(t, "2", store.Get(context.Background(), keys[0]).Val())
 	}
 }

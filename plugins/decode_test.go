@@ -1,8 +1,6 @@
 package plugins_test
 
 import (
-	"bytes"
-	"compress/gzip"
 	"fmt"
 	"strings"
 	"testing"
@@ -15,17 +13,6 @@ import (
 // plenty is a quota that no test exhausts.
 const plenty = `"count":1000000,"time_window":60`
 
-// zipped compresses a text.
-func zipped(tb testing.TB, text string) string {
-	tb.Helper()
-	var out bytes.Buffer
-	w := gzip.NewWriter(&out)
-	_, err := w.Write([]byte(text))
-	require.NoError(tb, err)
-	require.NoError(tb, w.Close())
-	return out.String()
-}
-
 const (
 	noBody    = "Invalid graphql request: can't get graphql request body"
 	noParse   = "Invalid graphql request: failed to parse graphql query"
@@ -35,111 +22,6 @@ const (
 	tooMany   = "Invalid graphql request: the query expands too many selections"
 	typeError = "invalid graphql request, error content-type: "
 )
-
-// TestMethods: section 1, step 1.
-func TestMethods(t *testing.T) {
-	s := startStack(t, stackConfig{})
-	post := s.route(t, `{`+plenty+`}`)
-	for _, method := range []string{"GET", "HEAD", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "PROPFIND"} {
-		t.Run(method+" is not allowed", func(t *testing.T) {
-			q := graphQL("{a}")
-			q.method = method
-			a := post.send(q).refusedWith(405, "METHOD_NOT_ALLOWED", "method not allowed")
-			require.Equal(t, map[string]string{"Allow": "POST", "Content-Type": "application/json"}, a.header)
-			require.Empty(t, a.asked)
-		})
-	}
-	t.Run("Allow lists GET where it is costed", func(t *testing.T) {
-		both := s.route(t, `{`+plenty+`,"allowed_methods":["POST","GET"]}`)
-		a := both.send(query{method: "PUT"}).refusedWith(405, "METHOD_NOT_ALLOWED", "method not allowed")
-		require.Equal(t, "GET, POST", a.header["Allow"])
-	})
-	t.Run("a CORS preflight passes uncharged", func(t *testing.T) {
-		a := post.send(query{method: "OPTIONS", headers: map[string]string{"origin": "https://a.test", "access-control-request-method": "POST"}}).passes()
-		require.Empty(t, a.header)
-		require.Empty(t, a.asked)
-	})
-	for _, missing := range []string{"origin", "access-control-request-method"} {
-		t.Run("OPTIONS without "+missing+" is no preflight", func(t *testing.T) {
-			headers := map[string]string{"origin": "https://a.test", "access-control-request-method": "POST"}
-			delete(headers, missing)
-			post.send(query{method: "OPTIONS", headers: headers}).refusedWith(405, "METHOD_NOT_ALLOWED", "method not allowed")
-		})
-	}
-	require.Equal(t, "1000000", post.send(graphQL("{a}")).costs("1").header["X-RateLimit-Limit"])
-}
-
-// TestBodies: section 1, step 2.
-func TestBodies(t *testing.T) {
-	s := startStack(t, stackConfig{maxBodySize: 200})
-	route, small := s.route(t, `{`+plenty+`}`), s.route(t, `{`+plenty+`,"max_body_size":10}`)
-	t.Run("a Content-Length above the limit asks APISIX for nothing", func(t *testing.T) {
-		require.Empty(t, route.send(graphQL("{a}", "content-length", "201")).badRequest(noBody).asked)
-		require.Empty(t, small.send(graphQL("{a}", "content-length", "11")).badRequest(noBody).asked)
-	})
-	t.Run("a Content-Length at the limit is asked for", func(t *testing.T) {
-		require.Equal(t, []string{"the body"}, route.send(graphQL("{a}", "content-length", "200")).costs("1").asked)
-	})
-	for _, nonsense := range []string{"-1", "x", "", "1e9", "99999999999999999999999999"} {
-		t.Run("a Content-Length of "+nonsense+" says nothing", func(t *testing.T) {
-			route.send(graphQL("{a}", "content-length", nonsense)).costs("1")
-		})
-	}
-	for _, c := range []struct {
-		name, body string
-		route      *caller
-		size       int
-	}{
-		{"an empty body", "", route, 0},
-		{"a body over the process's limit", "{a}", route, 201},
-		{"a body over the configuration's limit", "{a}", small, 11},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			c.route.send(graphQL(pad(c.body, c.size))).badRequest(noBody)
-		})
-	}
-	route.send(graphQL(pad("{a}", 200))).costs("1")
-	small.send(graphQL(pad("{a}", 10))).costs("1")
-	t.Run("a configuration may allow more than the process", func(t *testing.T) {
-		s.route(t, `{`+plenty+`,"max_body_size":201}`).send(graphQL(pad("{a}", 201))).costs("1")
-	})
-	t.Run("all questions are asked at once", func(t *testing.T) {
-		keyed := s.bound(t, "r", "s", `{`+plenty+`,"key_type":"var_combination","key":"$remote_port $host $http_a $remote_addr"}`)
-		require.Equal(t, []string{"host", "remote_port", "the body"}, keyed.send(graphQL("{a}")).costs("1").asked)
-	})
-}
-
-func pad(text string, size int) string { return text + strings.Repeat(" ", max(0, size-len(text))) }
-
-// TestContentTypes: section 1, step 3.
-func TestContentTypes(t *testing.T) {
-	s := startStack(t, stackConfig{})
-	route := s.route(t, `{`+plenty+`}`)
-	const inBody = `{"query":"{a{b}}"}`
-	for _, accepted := range []string{
-		"application/json", "Application/JSON", "application/json; charset=utf-8", "application/json;charset=\"UTF-8\"",
-		" application/json ;x=y", "application/json; charset=utf8", "application/json;", "application/json; profile=x; charset=Utf-8",
-	} {
-		t.Run(accepted, func(t *testing.T) { route.send(inJSON(inBody).with("content-type", accepted)).costs("2") })
-	}
-	for _, accepted := range []string{"application/graphql", "APPLICATION/GraphQL", "application/graphql; charset=utf-8"} {
-		t.Run(accepted, func(t *testing.T) { route.send(graphQL("{a{b}}").with("content-type", accepted)).costs("2") })
-	}
-	for _, refused := range []string{
-		"", "text/plain", "application/jsonx", "application/json+x", "xapplication/json", "application/graphql-response+json",
-		"application/x-www-form-urlencoded", "application/json, application/graphql", "multipart/form-data; boundary=x",
-		"application/json; charset=utf-7", "application/json; charset=utf-8; charset=utf-16", "application/graphql; CHARSET=iso-8859-1",
-	} {
-		t.Run("not "+refused, func(t *testing.T) {
-			route.send(inJSON(inBody).with("content-type", refused)).badRequest(typeError + refused)
-		})
-	}
-	t.Run("without the header", func(t *testing.T) { route.send(query{body: inBody}).badRequest(typeError) })
-	t.Run("a long one is cut", func(t *testing.T) {
-		long := strings.Repeat("x", 1000)
-		route.send(inJSON(inBody).with("content-type", long)).badRequest(typeError + long[:256])
-	})
-}
 
 // TestJSON: section 1, step 3, the members of a request.
 func TestJSON(t *testing.T) {
@@ -273,44 +155,6 @@ func TestURLQueries(t *testing.T) {
 	t.Run("an empty query is an empty document", func(t *testing.T) { route.send(get("query", "")).badRequest(nothing) })
 }
 
-// TestContentEncodings: section 1, compressed bodies.
-func TestContentEncodings(t *testing.T) {
-	s := startStack(t, stackConfig{maxBodySize: 1000})
-	route := s.route(t, `{`+plenty+`}`)
-	const plain = `{"query":"{a{b}}"}`
-	whole := zipped(t, plain)
-	for _, c := range []struct{ name, encoding, body string }{
-		{"gzip", "gzip", whole},
-		{"whatever its case", "GZIP", whole},
-		{"identity", "identity", plain},
-		{"none", "", plain},
-		{"several members make one body", "gzip", zipped(t, plain[:5]) + zipped(t, plain[5:])},
-		{"exactly the limit", "gzip", zipped(t, pad(plain, 1000))},
-		{"a byte order mark inside", "gzip", zipped(t, "\uFEFF"+plain)},
-	} {
-		t.Run(c.name, func(t *testing.T) { route.send(inJSON(c.body, "content-encoding", c.encoding)).costs("2") })
-	}
-	for _, c := range []struct{ name, body string }{
-		{"not compressed", plain},
-		{"a bomb", zipped(t, pad(plain, 1_000_000))},
-		{"one byte over the limit", zipped(t, pad(plain, 1001))},
-		{"several members over the limit together", zipped(t, pad(plain, 600)) + zipped(t, pad("", 600))},
-		{"cut off in the data", whole[:len(whole)-12]},
-		{"cut off in the checksum", whole[:len(whole)-1]},
-		{"a wrong checksum", whole[:len(whole)-8] + "12345678"},
-		{"a header only", whole[:10]},
-		{"nothing compressed", zipped(t, "")},
-		{"a text after it", whole + "text"},
-	} {
-		t.Run(c.name, func(t *testing.T) { route.send(inJSON(c.body, "content-encoding", "gzip")).badRequest(noBody) })
-	}
-	for _, encoding := range []string{"br", "deflate", "zstd", "x-gzip", "gzip, gzip", "identity, gzip", "identity;q=1"} {
-		t.Run(encoding+" is refused", func(t *testing.T) {
-			route.send(inJSON(whole, "content-encoding", encoding)).badRequest("invalid graphql request, error content-encoding: " + encoding)
-		})
-	}
-}
-
 // TestBatches: section 1, JSON arrays.
 func TestBatches(t *testing.T) {
 	s := startStack(t, stackConfig{})
@@ -338,62 +182,6 @@ func TestBatches(t *testing.T) {
 	t.Run("costs add up to the largest at most", func(t *testing.T) {
 		dear := s.route(t, `{"count":9007199254740991,"time_window":60,"max_batch":2,"score_factor":9e15}`)
 		dear.send(inJSON(`[{"query":"{a}"},{"query":"{a}"}]`)).costs("9007199254740991")
-	})
-}
-
-// TestUploads: section 1, multipart requests.
-func TestUploads(t *testing.T) {
-	s := startStack(t, stackConfig{})
-	route := s.route(t, `{`+plenty+`,"allow_multipart":true,"max_batch":2}`)
-	part := func(name, headers, text string) string {
-		return "--B\r\nContent-Disposition: form-data; name=\"" + name + "\"\r\n" + headers + "\r\n" + text + "\r\n"
-	}
-	operations := part("operations", "", `{"query":"{a{b}}","variables":{"file":null}}`)
-	rest := part("map", "", `{"0":["variables.file"]}`) +
-		"--B\r\nContent-Disposition: form-data; name=\"0\"; filename=\"a.txt\"\r\nContent-Type: text/plain\r\n\r\nfile\r\n--B--\r\n"
-	send := func(body string) answer {
-		return route.send(query{body: body, headers: map[string]string{"content-type": "multipart/form-data; boundary=B"}})
-	}
-	send(operations + rest).costs("2")
-	send("preamble\r\n" + operations + rest).costs("2")
-	send(part("operations", "Content-Type: application/json; charset=utf-8\r\nContent-Transfer-Encoding: 8BIT\r\n", `{"query":"{a}"}`) + rest).costs("1")
-	send(part("operations", "", `[{"query":"{a}"},{"query":"{a}"}]`) + rest).costs("2")
-	const prefix = "invalid graphql request, "
-	for _, c := range []struct{ name, body, message string }{
-		{"no operations", rest, prefix + "the multipart body has no operations part"},
-		{"empty operations", part("operations", "", "") + rest, prefix + "the multipart body has no operations part"},
-		{"operations twice", operations + operations + rest, prefix + "the multipart body has more than one operations part"},
-		{"operations that are no JSON", part("operations", "", "{a}") + rest, prefix + "invalid character 'a' looking for beginning of object key string"},
-		{"encoded operations", part("operations", "Content-Transfer-Encoding: base64\r\n", "e30=") + rest, prefix + "the operations part is encoded as base64"},
-		{"operations in another charset", part("operations", "Content-Type: application/json; charset=utf-7\r\n", "{}") + rest, prefix + "the operations part is not in UTF-8"},
-		{"cut off in the operations", operations[:80], prefix + "malformed multipart body"},
-		{"cut off after the operations", operations + "--B\r\nContent-Disp", prefix + "malformed multipart body"},
-		{"no parts", "text", prefix + "the multipart body has no operations part"},
-	} {
-		t.Run(c.name, func(t *testing.T) { send(c.body).badRequest(c.message) })
-	}
-	for _, contentType := range []string{"multipart/form-data", "multipart/form-data; boundary=", "multipart/form-data; boundary=\"", "multipart/form-data; x"} {
-		t.Run("no boundary in "+contentType, func(t *testing.T) {
-			route.send(query{body: operations + rest, headers: map[string]string{"content-type": contentType}}).
-				badRequest(prefix + "the multipart body has no boundary")
-		})
-	}
-	t.Run("a second Content-Type could name another boundary", func(t *testing.T) {
-		q := query{body: operations + rest, headers: map[string]string{"content-type": "multipart/form-data; boundary=B"}}
-		q.more = []extplugin.KV{{Name: "content-type", Value: "multipart/form-data; boundary=C"}}
-		route.send(q).badRequest(prefix + "more than one content-type")
-		q.headers["content-type"] += "; boundary=C"
-		q.more = nil
-		route.send(q).badRequest(prefix + "the multipart body has no boundary")
-	})
-	t.Run("a compressed upload", func(t *testing.T) {
-		route.send(query{body: zipped(t, operations+rest), headers: map[string]string{
-			"content-type": "multipart/form-data; boundary=B", "content-encoding": "gzip",
-		}}).costs("2")
-	})
-	t.Run("only where it is allowed", func(t *testing.T) {
-		s.route(t, `{`+plenty+`}`).send(query{body: operations + rest, headers: map[string]string{"content-type": "multipart/form-data; boundary=B"}}).
-			badRequest(typeError + "multipart/form-data; boundary=B")
 	})
 }
 
