@@ -73,8 +73,7 @@ func (n *node) open(ctx context.Context, f *runFlags) error {
 	}
 	schemas := introspect.New(source)
 	n.onClose(schemas.Close)
-	local := limiter.NewLocal(limiter.LocalConfig{MaxKeys: f.localKeysMax})
-	n.onClose(local.Close)
+	local := n.openCounters(ctx, f)
 	n.plugin = plugins.New(plugins.Options{
 		Models: models, Schemas: schemas, Local: local, Redis: redisSource{&limiter.Clients{}},
 		MaxBodySize: f.graphqlMaxSize, Logger: n.log, Registerer: n.metrics,
