@@ -100,7 +100,10 @@ func (in *introspectedSchema) index() (*Schema, error) {
 	s.query = s.rootType(in.QueryType)
 	s.mutation = s.rootType(in.MutationType)
 	s.subscription = s.rootType(in.SubscriptionType)
-	return s, s.link()
+	if err := s.link(); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 func (s *Schema) rootType(root *introspectedRoot) *typeDefinition {
