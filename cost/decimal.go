@@ -27,8 +27,8 @@ const (
 	decimalLargest = 1_797_693_134_862_315_807
 	// largestMagnitude is the number of digits before the point of the largest float64.
 	largestMagnitude = 309
-	// smallestMagnitude is that below which a number is taken as 0: no weight,
-	// 2^53-1 at most, makes a cost of it.
+	// smallestMagnitude is that below which a number is taken as the smallest there
+	// is: no weight, 2^53-1 at most, makes a cost of it, but its sign counts.
 	smallestMagnitude = -290
 	// maxExponent is that above which a written exponent does not grow; it is
 	// more than the digits of a document can make up for.
@@ -115,7 +115,7 @@ func (d decimal) float() float64 {
 		magnitude == largestMagnitude && d.digits > decimalLargest:
 		return math.Inf(1)
 	case magnitude < smallestMagnitude:
-		return 0
+		return math.SmallestNonzeroFloat64
 	}
 	var buffer [2 * decimalDigits]byte
 	text := strconv.AppendUint(buffer[:0], d.digits, 10)

@@ -392,7 +392,7 @@ var decimalText = regexp.MustCompile(`^[ \t\n\v\f\r]*([+-]?(\d+\.?\d*|\.\d+)([eE
 // textNumber is a decimal number that is finite and not negative.
 func textNumber(text string) (float64, bool) {
 	m := decimalText.FindStringSubmatch(text)
-	if m == nil {
+	if m == nil || m[1][0] == '-' && strings.ContainsAny(m[2], "123456789") {
 		return 0, false
 	}
 	n, err := strconv.ParseFloat(m[1], 64)

@@ -2,6 +2,7 @@ package cost_test
 
 import (
 	"encoding/json"
+	"math"
 	"strconv"
 	"strings"
 	"testing"
@@ -205,7 +206,8 @@ func TestDecimalsAtTheEdgesOfFloat64(t *testing.T) {
 		{"1.7976931348623157e308", 1.7976931348623157e308}, {"1.797693134862315807e308", 1.7976931348623157e308},
 		{"17976931348623157" + strings.Repeat("0", 292), 1.7976931348623157e308},
 		{"1.797693134862315808e308", none}, {"1e309", none}, {"1e99999999999999999999", none},
-		{"1e-290", 1e-290}, {"5e-324", 0}, {"1e-99999999999999999999", 0}, {"0e99999999999999999999", 0},
+		{"1e-290", 1e-290}, {"1e-300", math.SmallestNonzeroFloat64}, {"1e-99999999999999999999", math.SmallestNonzeroFloat64},
+		{"-1e-300", none}, {"-1e-99999999999999999999", none}, {"-0e9", 0}, {"0e99999999999999999999", 0},
 		{zeros + "7", 7}, {"7." + zeros, 7}, {"0." + zeros + "7e2001", 7}, {"7" + zeros + "e-2000", 7}, {"1" + zeros, none},
 	} {
 		t.Run(c.text[:min(len(c.text), 30)], func(t *testing.T) {
