@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -92,19 +93,18 @@ func (f *runFlags) run() error {
 	if err != nil {
 		return err
 	}
+	if err := f.check(); err != nil {
+		return err
+	}
 	n, err := f.newNode(ctx, log)
 	if err != nil {
 		return err
 	}
 	defer n.close()
-	switch f.server {
-	case serverOwn:
-		return f.serve(ctx, n, socket, log)
-	case serverStock:
+	if f.server == serverStock {
 		return f.serveStock(n, level)
-	default:
-		return fmt.Errorf("--server %q is neither %s nor %s", f.server, serverOwn, serverStock)
 	}
+	return f.serve(ctx, n, socket, log)
 }
 
 // socket is the path of the socket.
@@ -115,20 +115,57 @@ func (f *runFlags) socket() (string, error) {
 		return "", errors.New("no socket to listen on: APISIX sets APISIX_LISTEN_ADDRESS, by hand give --listen unix:/path")
 	case !ok || path == "":
 		return "", fmt.Errorf("--listen %q is not unix:/path", f.listen)
-	case f.confExpire <= 0:
-		return "", fmt.Errorf("--conf-expire %d is not a number of seconds above 0", f.confExpire)
 	}
 	return path, nil
 }
 
+// check refuses values that mean nothing, before anything is opened: a runner that
+// starts with another setting than the one that was meant is worse than one that
+// says why it does not.
+func (f *runFlags) check() error {
+	if f.server != serverOwn && f.server != serverStock {
+		return fmt.Errorf("--server %q is neither %s nor %s", f.server, serverOwn, serverStock)
+	}
+	for _, positive := range []struct {
+		flag  string
+		value int64
+	}{
+		{"conf-expire", int64(f.confExpire)}, {"max-conns", int64(f.maxConns)},
+		{"graphql-max-size", f.graphqlMaxSize}, {"local-keys-max", int64(f.localKeysMax)},
+	} {
+		if positive.value <= 0 {
+			return fmt.Errorf("--%s %d is not above 0", positive.flag, positive.value)
+		}
+	}
+	if _, err := f.mode(); err != nil {
+		return err
+	}
+	if f.adminListen == adminOff {
+		return nil
+	}
+	if _, _, err := net.SplitHostPort(f.adminListen); err != nil {
+		return fmt.Errorf("--admin-listen %q is neither host:port nor %s", f.adminListen, adminOff)
+	}
+	return nil
+}
+
+// mode is the mode of the socket.
+func (f *runFlags) mode() (os.FileMode, error) {
+	mode, err := strconv.ParseUint(f.socketMode, 8, 32)
+	if err != nil || mode == 0 || mode > uint64(os.ModePerm) {
+		return 0, fmt.Errorf("--socket-mode %q is not an octal file mode", f.socketMode)
+	}
+	return os.FileMode(mode), nil
+}
+
 // serve serves with the server of this project.
 func (f *runFlags) serve(ctx context.Context, n *node, socket string, log *zap.Logger) error {
-	mode, err := strconv.ParseUint(f.socketMode, 8, 32)
-	if err != nil || mode > uint64(os.ModePerm) {
-		return fmt.Errorf("--socket-mode %q is not an octal file mode", f.socketMode)
+	mode, err := f.mode()
+	if err != nil {
+		return err
 	}
 	server := n.newServer(extplugin.Config{
-		Logger: log, MaxConns: f.maxConns, SocketMode: os.FileMode(mode),
+		Logger: log, MaxConns: f.maxConns, SocketMode: mode,
 		ConfTTL: time.Duration(f.confExpire) * time.Second,
 	})
 	listener, err := server.Listen(socket)
