@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/graphql-go/graphql/language/parser"
 	"github.com/stretchr/testify/require"
@@ -52,10 +53,11 @@ func FuzzParse(f *testing.F) {
 		require.Equal(t, d.Normalized(), again.Normalized())
 		require.Equal(t, costs, allCosts(t, again))
 
-		// Where the parser takes the text itself, the cost is that of its tree;
-		// but for numbers that a string spells by escapes, which are none here.
+		// Where the parser takes the text itself, the cost is that of its tree; but
+		// for numbers that a string spells by escapes, which are none here, and for
+		// text beyond ASCII: the parser loses its place behind one in a comment.
 		raw, err := parser.Parse(parser.ParseParams{Source: text})
-		if err != nil || strings.Contains(text, `\`) {
+		if err != nil || strings.Contains(text, `\`) || !ascii(text) {
 			return
 		}
 		for i, s := range []cost.Strategy{cost.Depth, cost.Complexity, cost.NodeQuantifier} {
@@ -66,6 +68,10 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+func ascii(text string) bool {
+	return strings.IndexFunc(text, func(r rune) bool { return r > unicode.MaxASCII }) < 0
 }
 
 // fuzzBudget keeps the plain expansion of a fuzzed document short.

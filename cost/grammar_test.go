@@ -47,6 +47,7 @@ func TestExecutableDocumentsAreRead(t *testing.T) {
 		{"a byte order mark anywhere", "\uFEFF{\uFEFF a \uFEFF}\uFEFF", 1},
 		{"every line terminator ends a comment", "{ #{\n a #}\r b #\"\r\n c }#end", 1},
 		{"a comment holds tabs and any text", "{ a # \t é 😀 \" \"\"\" { \n }", 1},
+		{"text beyond ASCII in a comment before a name", "{ # é\n ab \uFEFF { cd } }", 2},
 		{"no space between tokens", `query($a:[A!]!=[1"x"2]){a(b:$a,c:"d"e:1){...F...on T{a}}}fragment F on T{a}`, 2},
 		{"numbers of every form", `{ a(x: [0 -0 10 -1 0.0 -0.5 1e5 1E+5 0e-1 1.5E5]) }`, 1},
 		{"strings with every escape", `{ a(x: "\" \\ \/ \b \f \n \r \t \u00e9 \u{1F600}") }`, 1},
