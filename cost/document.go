@@ -38,10 +38,15 @@ type fragment struct {
 // also null literals and directives on variable definitions, and the
 // descriptions of September 2025.
 func Parse(src string, limits Limits) (*Document, error) {
-	n, err := normalize(src, limits)
+	n, err := Normalize(src, limits)
 	if err != nil {
 		return nil, err
 	}
+	return n.Parse()
+}
+
+// Parse reads the normalised document; see the function of that name.
+func (n Normalized) Parse() (*Document, error) {
 	if n.tooManyTokens {
 		return &Document{overlong: true, selections: n.selections}, nil
 	}
@@ -51,7 +56,7 @@ func Parse(src string, limits Limits) (*Document, error) {
 	})
 	if err != nil {
 		// The parser's text quotes the client's document: it is not passed on.
-		return nil, syntaxError(len(src), "unexpected token before")
+		return nil, syntaxError(0, "unexpected token")
 	}
 	d := newDocument(tree)
 	d.normalized, d.selections = n.text, n.selections

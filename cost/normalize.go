@@ -32,15 +32,23 @@ func (l Limits) withDefaults() Limits {
 // its line: the parser takes time quadratic in the column to describe an error.
 const lineLength = 120
 
-// normalized is a document that costs what the source costs, in the one spelling
-// that the parser is given.
-type normalized struct {
+// Normalized is a document that costs what its source costs, in the one spelling
+// that all documents share which differ only in layout, comments, descriptions and
+// strings that are no numbers.
+type Normalized struct {
 	text string
 	// selections counts the fields and fragments written in the source.
 	selections int
 	// tooManyTokens: the source exceeds Limits.Tokens and text is cut short.
 	tooManyTokens bool
 }
+
+// Text is the normalised document, cut short where the source holds too many tokens.
+func (n Normalized) Text() string { return n.text }
+
+// Overlong reports that the source holds more tokens than Limits allow: Parse gives a
+// document that Compile refuses.
+func (n Normalized) Overlong() bool { return n.tooManyTokens }
 
 // normalizer is the lexical pass: it recognises the grammar of executable
 // documents (GraphQL October 2021, appendix B, with September 2025's
@@ -66,7 +74,7 @@ type normalizer struct {
 	// silent: inside what is left out.
 	silent bool
 
-	result normalized
+	result Normalized
 }
 
 // container is what a bracket contains.
@@ -90,24 +98,25 @@ type bracket struct {
 	speak bool
 }
 
-// normalize runs the lexical pass over src. Errors are ErrSyntax, or
-// ErrNoOperation when src holds no token at all.
-func normalize(src string, limits Limits) (normalized, error) {
+// Normalize runs the lexical pass over src, which is linear and does not recurse.
+// Errors are ErrSyntax (wrapped, with the place), or ErrNoOperation when src holds no
+// token at all.
+func Normalize(src string, limits Limits) (Normalized, error) {
 	if !utf8.ValidString(src) {
-		return normalized{}, syntaxError(0, "invalid UTF-8")
+		return Normalized{}, syntaxError(0, "invalid UTF-8")
 	}
 	n := normalizer{scan: scanner{src: src}, limits: limits.withDefaults()}
 	n.out = make([]byte, 0, min(len(src), initialOutput)+lineLength)
 	for {
 		var err error
 		if n.token, err = n.scan.next(); err != nil {
-			return normalized{}, err
+			return Normalized{}, err
 		}
 		if n.token.kind == tokenEOF {
 			return n.finish()
 		}
 		if err := n.step(); err != nil {
-			return normalized{}, err
+			return Normalized{}, err
 		}
 		n.result.tooManyTokens = n.scan.tokens > n.limits.Tokens
 	}
@@ -117,12 +126,12 @@ func normalize(src string, limits Limits) (normalized, error) {
 const initialOutput = 1 << 16
 
 // finish checks that the document may end here.
-func (n *normalizer) finish() (normalized, error) {
+func (n *normalizer) finish() (Normalized, error) {
 	switch {
 	case n.scan.tokens == 0 && !n.scan.commas:
-		return normalized{}, ErrNoOperation
+		return Normalized{}, ErrNoOperation
 	case n.scan.tokens == 0, n.state != inDocument:
-		return normalized{}, n.unexpected("more")
+		return Normalized{}, n.unexpected("more")
 	}
 	n.result.text = string(n.out)
 	return n.result, nil

@@ -2,6 +2,7 @@ package cost
 
 import (
 	"encoding/json"
+	"reflect"
 
 	"github.com/graphql-go/graphql/language/ast"
 )
@@ -263,4 +264,32 @@ func (b *builder) finish() operand {
 	c.terms = append(c.terms, b.terms...)
 	c.sums = append(c.sums, sum{from: from, to: len(c.terms)})
 	return operand{sum: len(c.sums)}
+}
+
+// What a plan's parts take in memory, in bytes.
+var (
+	operationBytes = int(reflect.TypeFor[operationPlan]().Size())
+	sumBytes       = int(reflect.TypeFor[sum]().Size())
+	termBytes      = int(reflect.TypeFor[term]().Size())
+	weightBytes    = int(reflect.TypeFor[fieldWeight]().Size())
+	sourceBytes    = int(reflect.TypeFor[source]().Size())
+	slotBytes      = int(reflect.TypeFor[slot]().Size())
+)
+
+// Size is about how many bytes the plan takes in memory.
+func (p *Plan) Size() int {
+	size := 0
+	for _, name := range p.variables {
+		size += len(name)
+	}
+	for i := range p.operations {
+		op := &p.operations[i]
+		size += operationBytes + len(op.sums)*sumBytes + len(op.terms)*termBytes + len(op.slots)*slotBytes
+		for _, t := range op.terms {
+			if t.weight != nil {
+				size += weightBytes + (len(t.weight.adds)+len(t.weight.muls))*sourceBytes
+			}
+		}
+	}
+	return size
 }
