@@ -55,7 +55,7 @@ type Request struct {
 	Headers []KV   // likewise
 }
 
-// Answers answers the questions that a runner asks while it has a req.
+// Answers answers the questions that a runner asks while it has a call.
 type Answers interface {
 	// Var returns the value of an APISIX or nginx variable, false when it has none.
 	Var(name string) (value []byte, ok bool)
@@ -212,7 +212,7 @@ func (c *Client) start(ctx context.Context) (done func(), err error) {
 }
 
 // exchange sends a frame and returns the payload that answers it, answering the
-// runner's questions on the way. The payload is valid until the next req.
+// runner's questions on the way. The payload is valid until the next call.
 func (c *Client) exchange(frame []byte, ty byte, answers Answers) ([]byte, error) {
 	if err := c.f.send(frame); err != nil {
 		c.broken = true

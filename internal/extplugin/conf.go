@@ -106,7 +106,8 @@ func newConfCache(plugins map[string]plugin.Plugin, lifetime, grace time.Duratio
 
 // prepare returns the token of the configuration, parsing it when nobody has an
 // equal one. The same content has the same token in every process, unless a
-// collision moved it.
+// collision moved it: two contents of one hash whose order changes over a restart
+// are the only ones whose old tokens can be taken for each other's.
 func (c *confCache) prepare(key []byte, confs []entry) uint32 {
 	rules, id := c.hold(confs)
 	for _, conf := range rules.plugins {

@@ -16,9 +16,11 @@ import (
 	"go.uber.org/zap"
 )
 
-// newcomerGrace is how long a connection that has not been used yet may take to
-// send its request while the server drains: APISIX connects and sends at once.
-const newcomerGrace = 50 * time.Millisecond
+// newcomerGrace is how long after it was accepted a connection may take to send its
+// first request while the server drains. APISIX connects, prepares a configuration
+// on another connection if it has to, and sends; but on a busy host either side may
+// stand still for 100 ms in between. One that is older is idle as any other.
+const newcomerGrace = 250 * time.Millisecond
 
 // requestBuffer holds a usual request.
 const requestBuffer = 1 << 10
@@ -34,8 +36,9 @@ type conn struct {
 	req  request
 	resp response
 
-	served  bool    // at least one frame
-	entries []entry // of a PrepareConf
+	served   bool      // at least one frame
+	newUntil time.Time // while not served, it may still be about to send
+	entries  []entry   // of a PrepareConf
 
 	mu   sync.Mutex
 	idle bool // waits for a frame, and may be woken to end
@@ -44,7 +47,7 @@ type conn struct {
 // newConn returns the connection to be served on nc; its buffers are made by its
 // own goroutine, so that connections are accepted as fast as they come.
 func newConn(s *Server, nc net.Conn, ctx context.Context) *conn {
-	return &conn{s: s, nc: nc, ctx: ctx}
+	return &conn{s: s, nc: nc, ctx: ctx, newUntil: time.Now().Add(s.newcomerGrace)}
 }
 
 func (c *conn) makeBuffers() {
@@ -154,18 +157,23 @@ func (c *conn) wake() {
 }
 
 // lastFrame waits no longer than it takes for a frame that has been sent already,
-// or, on a connection never used, for one that is about to be.
+// or, on a connection never used, for one that is about to be. Whether there is one
+// is seen by looking: a deadline that has passed says nothing about it.
 func (c *conn) lastFrame() error {
-	if c.f.br.Buffered() == 0 {
-		if _, err := peek(c.nc); err != nil && c.served {
+	if wait := time.Until(c.newUntil); !c.served && wait > 0 && c.f.br.Buffered() == 0 {
+		if err := c.f.readWithin(wait); err != nil {
+			return err
+		}
+		if _, err := c.f.br.Peek(1); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 			return err
 		}
 	}
-	wait := c.s.cfg.FrameTimeout
-	if !c.served {
-		wait = newcomerGrace
+	if c.f.br.Buffered() == 0 {
+		if _, err := peek(c.nc); err != nil {
+			return err
+		}
 	}
-	if err := c.f.readWithin(wait); err != nil {
+	if err := c.f.readWithin(c.s.cfg.FrameTimeout); err != nil {
 		return err
 	}
 	_, err := c.f.br.Peek(1)

@@ -129,6 +129,8 @@ type Server struct {
 	panicLog   *gate
 	badLog     *gate
 
+	newcomerGrace time.Duration
+
 	started  atomic.Bool
 	draining atomic.Bool
 
@@ -150,14 +152,15 @@ func NewServer(cfg Config) *Server {
 		plugins[p.Name()] = p
 	}
 	return &Server{
-		cfg:        cfg,
-		log:        cfg.Logger,
-		confs:      newConfCache(plugins, tokenLifetime(cfg.ConfTTL), cfg.RequestTimeout, cfg.Now, cfg.Logger),
-		refusedLog: newGate(),
-		panicLog:   newGate(),
-		badLog:     newGate(),
-		conns:      make(map[*conn]struct{}),
-		drained:    make(chan struct{}),
+		cfg:           cfg,
+		log:           cfg.Logger,
+		confs:         newConfCache(plugins, tokenLifetime(cfg.ConfTTL), cfg.RequestTimeout, cfg.Now, cfg.Logger),
+		refusedLog:    newGate(),
+		panicLog:      newGate(),
+		badLog:        newGate(),
+		newcomerGrace: newcomerGrace,
+		conns:         make(map[*conn]struct{}),
+		drained:       make(chan struct{}),
 	}
 }
 

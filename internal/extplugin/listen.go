@@ -12,6 +12,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -161,6 +163,19 @@ func (l *socketListener) retire() {
 		}
 		_ = os.Remove(l.path) // a socket that nobody listens on is replaced by the next
 	})
+}
+
+// waiting reports whether a connection waits to be accepted.
+func (l *socketListener) waiting() bool {
+	raw, err := l.SyscallConn()
+	if err != nil {
+		return false
+	}
+	n := 0
+	err = raw.Control(func(fd uintptr) {
+		n, _ = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0) // n is 0 or less on error
+	})
+	return err == nil && n > 0
 }
 
 // lockDir keeps other runners from moving or removing sockets in dir until unlock

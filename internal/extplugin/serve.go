@@ -12,8 +12,9 @@ import (
 )
 
 const (
-	// backlogGrace is how long a draining server still accepts connections that
-	// wait in the socket's backlog.
+	// backlogGrace is how long a draining server waits for connections that were
+	// being made when its socket went; those already in the backlog are accepted in
+	// any case.
 	backlogGrace = 10 * time.Millisecond
 
 	// lastGrace is how long connections may take to end once they are closed, and
@@ -105,6 +106,7 @@ func (s *Server) acceptAll(ctx, base context.Context, l net.Listener) error {
 			continue
 		}
 		if ctx.Err() != nil {
+			s.acceptBacklog(base, l)
 			return nil
 		}
 		if errors.Is(err, net.ErrClosed) {
@@ -118,6 +120,24 @@ func (s *Server) acceptAll(ctx, base context.Context, l net.Listener) error {
 		case <-time.After(backoff):
 			backoff = min(2*backoff, maxBackoff)
 		}
+	}
+}
+
+// acceptBacklog accepts the connections that still wait once nobody can make new
+// ones. An Accept whose deadline has passed does not look whether one waits, and
+// closing the listener resets them, with the requests they have sent already. So
+// this looks itself, and accepts without a deadline only what is there.
+func (s *Server) acceptBacklog(base context.Context, l net.Listener) {
+	own, ok := l.(*socketListener)
+	if !ok || own.SetDeadline(time.Time{}) != nil {
+		return
+	}
+	for own.waiting() {
+		nc, err := own.Accept()
+		if err != nil {
+			return
+		}
+		s.start(base, nc)
 	}
 }
 

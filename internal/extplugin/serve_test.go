@@ -3,6 +3,7 @@ package extplugin
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
 )
 
 // mostDrain is what Serve may take once its context is done: APISIX kills a runner
@@ -162,6 +164,75 @@ func TestDrainUnderLoad(t *testing.T) {
 	require.Zero(t, s.Stats().Open)
 }
 
+// TestConnectionsInTheBacklogAreServedThoughTheDeadlineHasPassed has the server
+// stop before it has accepted anything: whatever the scheduler does, the accept's
+// deadline is over when it comes to the connections.
+func TestConnectionsInTheBacklogAreServedThoughTheDeadlineHasPassed(t *testing.T) {
+	s := NewServer(Config{Plugins: scriptPlugins(), Logger: zap.NewNop()})
+	path := socketPath(t)
+	l, err := s.Listen(path)
+	require.NoError(t, err)
+	token := s.confs.prepare([]byte("k"), list("script", `{"status":418}`))
+	frame, err := (&Client{}).encodeCall(suiteRequest(token))
+	require.NoError(t, err)
+	var conns []*rawConn
+	for range 20 {
+		c := dialRaw(t, path)
+		c.write(frame)
+		conns = append(conns, c)
+	}
+	require.NoError(t, l.(*socketListener).SetDeadline(time.Unix(1, 0)))
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	s.draining.Store(true)
+	require.NoError(t, s.acceptAll(ctx, t.Context(), l))
+	require.NoError(t, l.Close())
+	for _, c := range conns {
+		ty, _ := c.read()
+		require.Equal(t, frameHTTPReqCall, ty)
+	}
+	require.Eventually(t, func() bool { return s.Stats().Open == 0 }, patience, time.Millisecond)
+}
+
+func TestAConnectionJustMadeMayStillSendWhileTheServerDrains(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		grace  time.Duration
+		served bool
+	}{
+		{"one that is new is waited for", patience, true},
+		{"one that is no longer new is closed", 0, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := NewServer(Config{Plugins: scriptPlugins(), Logger: zap.NewNop()})
+			s.newcomerGrace = tc.grace
+			token := s.confs.prepare([]byte("k"), list("script", `{"status":418}`))
+			frame, err := (&Client{}).encodeCall(suiteRequest(token))
+			require.NoError(t, err)
+			near, far := socketPair(t)
+			c := newConn(s, far, t.Context())
+			require.True(t, s.remember(c))
+			s.draining.Store(true)
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				c.serve()
+			}()
+			if !tc.served {
+				_, err := near.Read(make([]byte, 1))
+				require.ErrorIs(t, err, io.EOF)
+				<-done
+				return
+			}
+			raw := &rawConn{tb: t, f: newFramed(near, MaxPayload)}
+			raw.write(frame)
+			ty, _ := raw.read()
+			require.Equal(t, frameHTTPReqCall, ty)
+			<-done // and is closed after its answer
+		})
+	}
+}
+
 func TestAServerServesOnce(t *testing.T) {
 	s := serve(t)
 	requireServes(t, s.path)
@@ -237,64 +308,101 @@ func TestARequestsContextHasADeadline(t *testing.T) {
 	require.ErrorIs(t, <-ended, context.DeadlineExceeded)
 }
 
-var errNever = errors.New("never")
+// takeoverCaller calls the server at a socket, on a new connection each time, and
+// counts what fails.
+type takeoverCaller struct {
+	path   string
+	status int // of its own configuration's answer
+	token  uint32
+	began  time.Time
+
+	calls  *atomic.Int64
+	lost   *atomic.Int64 // first frames on a new connection without an answer, the caller having stood still
+	closed *atomic.Int64 // connections closed between two frames
+}
+
+// call makes one call; an error is one that must never be.
+func (c *takeoverCaller) call() error {
+	ctx := context.Background()
+	c.began = time.Now()
+	client, err := Dial(ctx, c.path)
+	if err != nil {
+		return fmt.Errorf("no server at the socket: %w", err)
+	}
+	defer func() { _ = client.Close() }()
+	defer c.calls.Add(1)
+	fresh := true
+	if c.token != 0 { // a token of the server before, perhaps
+		action, err := client.HTTPReqCall(ctx, suiteRequest(c.token), &fixedAnswers{})
+		if !errors.Is(err, ErrConfTokenNotFound) {
+			return c.judge(action, err, fresh)
+		}
+		fresh = false
+	}
+	conf := []NamedConf{{Name: "script", Value: fmt.Sprintf(`{"status":%d}`, c.status)}}
+	token, err := client.PrepareConf(ctx, "route", conf)
+	if err != nil {
+		return c.judge(Action{}, err, fresh)
+	}
+	c.token = token
+	action, err := client.HTTPReqCall(ctx, suiteRequest(token), &fixedAnswers{})
+	return c.judge(action, err, false)
+}
+
+func (c *takeoverCaller) judge(action Action, err error, fresh bool) error {
+	switch {
+	case err != nil && fresh && time.Since(c.began) >= newcomerGrace:
+		c.lost.Add(1) // the host has held the caller up for longer than it is waited for
+	case err != nil && fresh:
+		return fmt.Errorf("a request on a new connection was lost: %w", err)
+	case err != nil:
+		c.closed.Add(1) // idle at the stop; the next call is on another
+	case action.Status != c.status:
+		return fmt.Errorf("the answer is %d, another configuration's, not %d", action.Status, c.status)
+	}
+	return nil
+}
 
 // TestTakeoverUnderLoad has one server after another take a socket over while
-// connections are made, used for one call and closed. Each call either has the
-// answer of its own configuration or, on the connection of a server that has just
-// stopped, none.
+// connections are made, used and closed. There is a server at every moment, none
+// answers with another's configuration, and what is sent on a new connection is
+// answered if that is within newcomerGrace. Only a connection that is idle when its
+// server stops may be closed.
 func TestTakeoverUnderLoad(t *testing.T) {
 	path := socketPath(t)
 	current := serveAt(t, path)
 	stop := make(chan struct{})
 	var callers sync.WaitGroup
-	var calls, failed atomic.Int64
+	var calls, lost, closed atomic.Int64
 	for i := range 4 {
+		caller := &takeoverCaller{path: path, status: 400 + i, calls: &calls, lost: &lost, closed: &closed}
 		callers.Go(func() {
-			conf := []NamedConf{{Name: "script", Value: `{"status":` + []string{"400", "401", "402", "403"}[i] + `}`}}
-			var token uint32
-			for n := 0; ; n++ {
+			for {
 				select {
 				case <-stop:
 					return
 				default:
 				}
-				c, err := Dial(context.Background(), path)
-				if err != nil {
-					t.Errorf("no server at the socket: %v", err)
-					return
-				}
-				action, err := Action{}, errNever
-				if token != 0 { // a token of the server before, perhaps
-					action, err = c.HTTPReqCall(context.Background(), suiteRequest(token), &fixedAnswers{})
-				}
-				if errors.Is(err, errNever) || errors.Is(err, ErrConfTokenNotFound) {
-					if token, err = c.PrepareConf(context.Background(), "route", conf); err == nil {
-						action, err = c.HTTPReqCall(context.Background(), suiteRequest(token), &fixedAnswers{})
-					}
-				}
-				_ = c.Close()
-				calls.Add(1)
-				switch {
-				case err != nil:
-					failed.Add(1)
-				case action.Status != 400+i:
-					t.Errorf("caller %d has the answer %d of another", i, action.Status)
-					return
+				if err := caller.call(); err != nil {
+					t.Error(err)
 				}
 			}
 		})
 	}
-	for range 10 {
+	const takeovers, callsBetween = 10, 50
+	for range takeovers {
 		before := calls.Load()
 		next := serveAt(t, path)
-		require.Eventually(t, func() bool { return calls.Load() > before+50 }, patience, time.Millisecond)
+		for deadline := time.Now().Add(patience); calls.Load() < before+callsBetween && time.Now().Before(deadline); {
+			time.Sleep(time.Millisecond)
+		}
 		current.stop()
-		require.NoError(t, <-current.done)
+		if err := <-current.done; err != nil {
+			t.Error(err)
+		}
 		current = next
 	}
 	close(stop)
 	callers.Wait()
-	t.Logf("%d calls, %d of them failed", calls.Load(), failed.Load())
-	require.Zero(t, failed.Load())
+	t.Logf("%d calls, %d lost, %d found their idle connection closed", calls.Load(), lost.Load(), closed.Load())
 }
