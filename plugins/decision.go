@@ -153,11 +153,12 @@ func (d *decision) cost(operations []operation) bool {
 	}
 	for i := range operations {
 		options.OperationName = operations[i].name
-		raw, err := operations[i].cost(options)
+		plan, err := d.plugin.plans.plan(d.request.Context(), operations[i].query, options)
 		if err != nil {
 			d.badRequest(costError(err))
 			return false
 		}
+		raw := plan.Cost(operations[i].values(plan.Variables()))
 		charged := cost.Charged(d.route.strategy, raw, d.route.ScoreFactor)
 		d.charged = min(d.charged+charged, cost.MaxCost)
 	}

@@ -264,19 +264,6 @@ func operationInURL(args url.Values) ([]operation, error) {
 	return []operation{op}, nil
 }
 
-// cost is the raw cost of the request.
-func (op *operation) cost(options cost.Options) (float64, error) {
-	document, err := cost.Parse(op.query, cost.Limits{})
-	if err != nil {
-		return 0, err
-	}
-	plan, err := document.Compile(options)
-	if err != nil {
-		return 0, err
-	}
-	return plan.Cost(op.values(plan.Variables())), nil
-}
-
 // values are the request's values of the named variables. Of a variable that is
 // given twice the later value counts, as for every JSON decoder.
 func (op *operation) values(names []string) []cost.Value {

@@ -69,6 +69,9 @@ type Options struct {
 	// MaxBodySize is the limit of a request's body in bytes for configurations
 	// that set none; 0 or less means DefaultMaxBodySize.
 	MaxBodySize int64
+	// PlanCacheBytes bounds the memory of compiled plans; 0 or less means
+	// DefaultPlanCacheBytes.
+	PlanCacheBytes int64
 	// Logger is told of invalid configurations and of stores and upstreams that
 	// fail, never of single requests at its default level. Required.
 	Logger *zap.Logger
@@ -82,6 +85,7 @@ type Options struct {
 type Plugin struct {
 	options Options
 	groups  Groups
+	plans   *plans
 	metrics *metrics
 	log     *failureLog
 }
@@ -98,6 +102,7 @@ func New(options Options) *Plugin {
 	}
 	return &Plugin{
 		options: options,
+		plans:   newPlans(options.PlanCacheBytes),
 		metrics: newMetrics(options.Registerer),
 		log:     newFailureLog(options.Logger),
 	}

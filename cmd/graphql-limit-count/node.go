@@ -76,7 +76,7 @@ func (n *node) open(ctx context.Context, f *runFlags) error {
 	local := n.openCounters(ctx, f)
 	n.plugin = plugins.New(plugins.Options{
 		Models: models, Schemas: schemas, Local: local, Redis: redisSource{&limiter.Clients{}},
-		MaxBodySize: f.graphqlMaxSize, Logger: n.log, Registerer: n.metrics,
+		MaxBodySize: f.graphqlMaxSize, PlanCacheBytes: f.planCacheBytes, Logger: n.log, Registerer: n.metrics,
 	})
 	return n.openAdmin(ctx, f, admin.Config{Store: store, Models: models, Reclaimer: reclaimer})
 }

@@ -45,6 +45,7 @@ type runFlags struct {
 	apisixAdminURL, apisixAdminKey string
 	introspectionTLSVerify         bool
 	graphqlMaxSize                 int64
+	planCacheBytes                 int64
 	localKeysMax                   int
 	logLevel                       string
 }
@@ -74,6 +75,7 @@ func newRun() *cobra.Command {
 	flags.StringVar(&f.apisixAdminKey, "apisix-admin-key", "", "key of APISIX's Admin API; a viewer key is enough")
 	flags.BoolVar(&f.introspectionTLSVerify, "introspection-tls-verify", false, "verify certificates of https upstreams when introspecting")
 	flags.Int64Var(&f.graphqlMaxSize, "graphql-max-size", plugins.DefaultMaxBodySize, "limit of a request's body in bytes where a configuration sets none")
+	flags.Int64Var(&f.planCacheBytes, "plan-cache-bytes", plugins.DefaultPlanCacheBytes, "memory of the compiled plans of queries at most")
 	flags.IntVar(&f.localKeysMax, "local-keys-max", limiter.DefaultMaxKeys, "counters of policy local at most")
 	flags.StringVar(&f.logLevel, "log-level", "warn", "debug, info, warn or error")
 	withEnvironment(flags)
