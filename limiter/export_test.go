@@ -4,7 +4,7 @@ package limiter
 func ClientsHeld(c *Clients) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.redis)
+	return len(c.shared)
 }
 
 // FixedScriptHash names the script of a fixed window to EVALSHA.

@@ -25,8 +25,34 @@ var certificate servers.Certificate
 
 // sharedRedis is one server for all tests that leave it as they found it: empty.
 var sharedRedis = sync.OnceValues(func() (*servers.Redis, error) {
-	return servers.StartRedis(context.Background())
+	return untilTheEnd(servers.StartRedis(context.Background()))
 })
+
+// started closes what tests have shared.
+var started []func() error
+
+func untilTheEnd[T interface{ Close() error }](server T, err error) (T, error) {
+	if err == nil {
+		started = append(started, server.Close)
+	}
+	return server, err
+}
+
+// sharedCluster and sharedGroup are the same for a cluster and for a server that sentinels
+// watch.
+var (
+	sharedCluster = sync.OnceValues(func() (*servers.Cluster, error) {
+		return untilTheEnd(servers.StartCluster(context.Background()))
+	})
+	sharedGroup = sync.OnceValues(func() (*servers.SentinelGroup, error) {
+		return untilTheEnd(servers.StartSentinels(context.Background(), groupConfig))
+	})
+)
+
+var groupConfig = servers.SentinelConfig{
+	Username: "limiter", Password: "server-secret",
+	SentinelUsername: "watcher", SentinelPassword: "sentinel-secret",
+}
 
 func TestMain(m *testing.M) {
 	os.Exit(run(m))
@@ -39,8 +65,8 @@ func run(m *testing.M) int {
 	}
 	defer os.RemoveAll(filepath.Dir(certificate.CertFile))
 	code := m.Run()
-	if r, err := sharedRedis(); err == nil {
-		if err := r.Close(); err != nil {
+	for _, closeServer := range started {
+		if err := closeServer(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			code = 1
 		}
@@ -106,6 +132,62 @@ func redisStore() store {
 			t.Cleanup(l.Close)
 			return l, func(d time.Duration) { expireSooner(t, admin, d) }
 		},
+	}
+}
+
+func clusterStore() store {
+	return store{
+		name:       "redis-cluster",
+		resetSlack: redisSlack,
+		open: func(t testing.TB) (limiter.Limiter, func(time.Duration)) {
+			cluster, err := sharedCluster()
+			require.NoError(t, err)
+			masters := make([]*redis.Client, 3)
+			for i := range masters {
+				masters[i] = cluster.Client(cluster.Nodes[i])
+				t.Cleanup(func() { require.NoError(t, masters[i].Close()) })
+				require.NoError(t, masters[i].FlushAll(t.Context()).Err())
+			}
+			l := limiter.NewCluster(clusterConfig(cluster))
+			t.Cleanup(l.Close)
+			return l, func(d time.Duration) {
+				for _, master := range masters {
+					expireSooner(t, master, d)
+				}
+			}
+		},
+	}
+}
+
+func clusterConfig(cluster *servers.Cluster) limiter.ClusterConfig {
+	return limiter.ClusterConfig{Nodes: cluster.Addrs()[:2], Name: "test", Timeout: 30 * time.Second}
+}
+
+func sentinelStore() store {
+	return store{
+		name:       "redis-sentinel",
+		resetSlack: redisSlack,
+		open: func(t testing.TB) (limiter.Limiter, func(time.Duration)) {
+			group, err := sharedGroup()
+			require.NoError(t, err)
+			master, err := group.Master(t.Context())
+			require.NoError(t, err)
+			admin := group.Client(master)
+			t.Cleanup(func() { require.NoError(t, admin.Close()) })
+			require.NoError(t, admin.FlushAll(t.Context()).Err())
+			l := limiter.NewSentinel(sentinelConfig(group))
+			t.Cleanup(l.Close)
+			return l, func(d time.Duration) { expireSooner(t, admin, d) }
+		},
+	}
+}
+
+func sentinelConfig(group *servers.SentinelGroup) limiter.SentinelConfig {
+	return limiter.SentinelConfig{
+		Sentinels: group.SentinelAddrs()[:1], MasterName: group.MasterName,
+		Username: groupConfig.Username, Password: groupConfig.Password,
+		SentinelUsername: groupConfig.SentinelUsername, SentinelPassword: groupConfig.SentinelPassword,
+		Timeout: 30 * time.Second,
 	}
 }
 

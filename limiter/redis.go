@@ -6,14 +6,16 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// Defaults of RedisConfig, those of the plugin's configuration.
+// Defaults of the Redis configurations, those of the plugin's configuration.
 const (
 	DefaultRedisPort             = 6379
 	DefaultRedisTimeout          = 1000 * time.Millisecond
@@ -79,16 +81,29 @@ func (c *RedisConfig) address() string {
 	return net.JoinHostPort(c.Host, strconv.Itoa(c.Port))
 }
 
-// Redis is a [Limiter] whose counters live in one Redis server (5.0 or later), under the
-// names that redisKey documents. A decision is one script on one key in one round
-// trip (two when the server does not know the script yet).
+// settings implements [StoreConfig].
+func (c RedisConfig) settings() any { return c.withDefaults() }
+
+// open implements [StoreConfig].
+func (c RedisConfig) open() *Redis { return NewRedis(c) }
+
+// Redis is a [Limiter] whose counters live in Redis (5.0 or later): on one server
+// ([NewRedis]), in a cluster ([NewCluster]) or on the master that sentinels name
+// ([NewSentinel]), under the names that redisKey documents. A decision is one script on
+// one key in one round trip (two when the server does not know the script yet).
 //
 // A command whose outcome is unknown is not sent again, since it could charge twice: the
 // decision fails instead. Nothing else is remembered of a failure, so the first decision
 // after the server's return succeeds.
 type Redis struct {
-	cfg    RedisConfig
-	client *redis.Client
+	// place names the deployment in errors: "redis 127.0.0.1:6379".
+	place   string
+	timeout time.Duration
+	client  redis.UniversalClient
+	// close closes client, without blocking.
+	close func()
+	// failed is told of every failed decision.
+	failed func()
 	// holders counts who may still use client: the owner and every decision under way.
 	// Who brings it to 0 closes the client.
 	holders atomic.Int64
@@ -97,18 +112,35 @@ type Redis struct {
 
 var _ Limiter = (*Redis)(nil)
 
-// NewRedis returns a limiter for cfg. It connects when first used. Close it when done.
+// NewRedis returns a limiter for the server of cfg. It connects when first used. Close it
+// when done.
 func NewRedis(cfg RedisConfig) *Redis {
 	cfg = cfg.withDefaults()
-	r := &Redis{cfg: cfg, client: redis.NewClient(redisOptions(cfg))}
+	client := redis.NewClient(redisOptions(cfg))
+	return newRedis("redis "+cfg.address(), cfg.Timeout, client)
+}
+
+// newRedis returns the limiter around a client that makes a single attempt per command.
+func newRedis(place string, timeout time.Duration, client redis.UniversalClient) *Redis {
+	quietClient()
+	r := &Redis{
+		place: place, timeout: timeout, client: client,
+		close:  func() { _ = client.Close() }, // fails only when it is closed already
+		failed: func() {},
+	}
 	r.holders.Store(1)
 	return r
 }
 
+// quietClient keeps go-redis from writing a line to standard error for every connection
+// that it cannot open: that is reported, with each decision that fails for it, to whoever
+// asked for the decision.
+var quietClient = sync.OnceFunc(logging.Disable)
+
 func redisOptions(cfg RedisConfig) *redis.Options {
 	return &redis.Options{
 		Addr:     cfg.address(),
-		Dialer:   newDialer(cfg),
+		Dialer:   newDialer(cfg.TLS, cfg.TLSVerify),
 		Username: cfg.Username,
 		Password: cfg.Password,
 		DB:       cfg.Database,
@@ -138,24 +170,33 @@ func redisOptions(cfg RedisConfig) *redis.Options {
 	}
 }
 
-// Charge implements [Limiter]. It returns within Timeout, or sooner when ctx ends; an
-// error of the server or of reaching it is wrapped, and names the server's address but no
-// key and no credential.
-func (r *Redis) Charge(ctx context.Context, key string, cost int64, q Quota) (Result, error) {
+// Charge implements [Limiter]. It returns within the configured Timeout, or sooner when
+// ctx ends; an error of the server or of reaching it is wrapped, and names the deployment
+// but no key and no credential.
+func (r *Redis) Charge(ctx context.Context, key string, cost int64, q Quota) (result Result, err error) {
 	if err := q.check(cost); err != nil {
 		return Result{}, err
 	}
+	err = r.run(ctx, func(ctx context.Context) (err error) {
+		result, err = decide(ctx, r.client, key, cost, &q)
+		return err
+	})
+	return result, err
+}
+
+// run makes one request of the server, and sees to its bounds and its error.
+func (r *Redis) run(ctx context.Context, request func(ctx context.Context) error) error {
 	if !r.acquire() {
-		return Result{}, fmt.Errorf("charging a counter on redis %s: %w", r.cfg.address(), ErrClosed)
+		return fmt.Errorf("charging a counter on %s: %w", r.place, ErrClosed)
 	}
 	defer r.release()
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
-	result, err := decide(ctx, r.client, key, cost, &q)
-	if err != nil {
-		return Result{}, fmt.Errorf("charging a counter on redis %s: %w", r.cfg.address(), err)
+	if err := request(ctx); err != nil {
+		r.failed()
+		return fmt.Errorf("charging a counter on %s: %w", r.place, unsealed(err))
 	}
-	return result, nil
+	return nil
 }
 
 // Close gives up the limiter: no new decision starts, and the connections are closed as
@@ -177,7 +218,7 @@ func (r *Redis) acquire() bool {
 
 func (r *Redis) release() {
 	if r.holders.Add(-1) == 0 {
-		_ = r.client.Close() // fails only when it is closed already
+		r.close()
 	}
 }
 

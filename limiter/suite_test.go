@@ -27,7 +27,7 @@ type store struct {
 
 // stores lists every kind. Each passes every test of this file.
 func stores() []store {
-	return []store{localStore(), redisStore()}
+	return []store{localStore(), redisStore(), clusterStore(), sentinelStore()}
 }
 
 func forEachStore(t *testing.T, run func(t *testing.T, s store)) {

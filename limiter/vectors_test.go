@@ -53,11 +53,8 @@ var contradictions = map[string]struct {
 
 // waitsFor names the capability that a case needs and this package does not have yet.
 func (c *vectorCase) waitsFor() string {
-	switch {
-	case c.Conf.SyncInterval != 0:
+	if c.Conf.SyncInterval != 0 {
 		return "sync_interval"
-	case c.Policy == "redis-cluster" || c.Policy == "redis-sentinel":
-		return c.Policy
 	}
 	return ""
 }
