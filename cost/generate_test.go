@@ -173,23 +173,58 @@ func (s *sketch) introspection() []byte {
 
 func (g *randomCase) newDecorations() {
 	taken := map[string]bool{}
-	for range g.rnd.IntN(14) {
-		path := g.pick(append(objectTypes[:len(objectTypes):len(objectTypes)], leafTypes...))
-		for range []int{0, 1, 1, 1, 2, 2, 3, 4}[g.rnd.IntN(8)] {
-			path += "." + g.pick(fieldNames)
+	for range g.rnd.IntN(8) {
+		for _, path := range g.paths() {
+			if taken[path] {
+				continue
+			}
+			taken[path] = true
+			g.decorations = append(g.decorations, cost.Decoration{
+				FieldPath: path, AddValue: g.weight(), MulValue: g.weight(), AssumedSize: g.weight(),
+				AddArguments: g.arguments(25), MulArguments: g.arguments(60),
+			})
 		}
-		if g.chance(5) {
-			path += "." + g.pick(ghostNames)
-		}
-		if taken[path] {
-			continue
-		}
-		taken[path] = true
-		g.decorations = append(g.decorations, cost.Decoration{
-			FieldPath: path, AddValue: g.weight(), MulValue: g.weight(), AssumedSize: g.weight(),
-			AddArguments: g.arguments(25), MulArguments: g.arguments(60),
-		})
 	}
+}
+
+// paths are some of the paths that name the last field of a walk through the
+// schema: its type, and the chains to it from every type on the way.
+func (g *randomCase) paths() (paths []string) {
+	typ := g.pick(objectTypes)
+	if g.chance(60) {
+		typ = "Query"
+	}
+	var chains []string
+	for range 1 + g.rnd.IntN(4) {
+		field := g.pick(fieldNames)
+		if g.chance(60) {
+			field = "a"
+		}
+		chains = append(chains, typ)
+		for i := range chains {
+			chains[i] += "." + field
+		}
+		if typ = g.returns(typ, field); typ == "" {
+			break
+		}
+	}
+	for _, path := range append(chains, typ) {
+		if path != "" && g.chance(60) {
+			paths = append(paths, path)
+		}
+	}
+	if g.chance(5) {
+		paths = append(paths, g.pick(objectTypes)+"."+g.pick(ghostNames))
+	}
+	return paths
+}
+
+// returns is the type of a field, "" where the schema has no such field.
+func (g *randomCase) returns(typ, field string) string {
+	if f := g.schema.types[typ][field]; f != nil {
+		return f.returns
+	}
+	return ""
 }
 
 func (g *randomCase) weight() *float64 {
@@ -327,9 +362,12 @@ func (g *randomCase) field(depth, fragments int) {
 	if g.chance(20) {
 		g.both(g.pick(fieldNames), ":")
 	}
-	if g.chance(8) {
+	switch {
+	case g.chance(6):
 		g.both(g.pick(ghostNames))
-	} else {
+	case g.chance(50):
+		g.both("a")
+	default:
 		g.both(g.pick(fieldNames))
 	}
 	if g.chance(60) {
