@@ -85,3 +85,30 @@ func TestNoLineOfTheNormalizedDocumentIsLong(t *testing.T) {
 		}
 	}
 }
+
+func TestNormalizeIsTheFirstHalfOfParse(t *testing.T) {
+	n, err := cost.Normalize("query { a, b } # c", cost.Limits{Tokens: 5})
+	require.NoError(t, err)
+	require.Equal(t, "query{a b}", n.Text())
+	require.False(t, n.Overlong())
+	d, err := n.Parse()
+	require.NoError(t, err)
+	require.Equal(t, n.Text(), d.Normalized())
+
+	n, err = cost.Normalize("query { a, b } # c", cost.Limits{Tokens: 4})
+	require.NoError(t, err)
+	require.True(t, n.Overlong())
+	d, err = n.Parse()
+	require.NoError(t, err)
+	_, err = d.Compile(cost.Options{})
+	require.ErrorIs(t, err, cost.ErrSyntax)
+
+	for document, want := range map[string]error{"": cost.ErrNoOperation, "{a": cost.ErrSyntax} {
+		_, err = cost.Normalize(document, cost.Limits{})
+		require.ErrorIs(t, err, want)
+	}
+	n, err = cost.Normalize("fragment F on T{a}", cost.Limits{})
+	require.NoError(t, err)
+	_, err = n.Parse()
+	require.ErrorIs(t, err, cost.ErrNoOperation)
+}

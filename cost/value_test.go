@@ -285,3 +285,20 @@ func TestPlansDoNotReadVariablesThatBearOnNothing(t *testing.T) {
 		require.Empty(t, plan.Variables())
 	}
 }
+
+func TestPlansThatReadVariablesTellTheirSize(t *testing.T) {
+	model, err := cost.NewModel([]cost.Decoration{{FieldPath: "Query.products", MulArguments: []string{"first"}, AddArguments: []string{"last"}}})
+	require.NoError(t, err)
+	schema, err := cost.ParseSDL([]byte(shop))
+	require.NoError(t, err)
+	size := func(document string) int {
+		plan, err := parse(t, document).Compile(cost.Options{Strategy: cost.Complexity, Model: model, Schema: schema, Variables: true})
+		require.NoError(t, err)
+		return plan.Size()
+	}
+	known := size(`{products(first:1){nodes{id}}}`)
+	require.Equal(t, known, size(`{`+strings.Repeat(`products(first:1){nodes{id}}`, 1000)+`}`), "what is known is folded")
+	one := size(`{products(first:$v){nodes{id}}}`)
+	require.Greater(t, one, known)
+	require.Greater(t, size(`{`+strings.Repeat(`products(first:$v,last:$w){nodes{id}}`, 1000)+`}`), 100*one)
+}
