@@ -25,8 +25,8 @@ lint: ## gofmt, go vet, staticcheck
 bench: ## all benchmarks, with allocations
 	$(GO) test -run '^$$' -bench . -benchmem -p 1 ./...
 
-e2e: build ## the end-to-end suite against the APISIX named by APISIX_GATEWAY_URL, APISIX_ADMIN_URL, APISIX_ADMIN_KEY
-	@if [ -z "$$APISIX_GATEWAY_URL" ]; then echo "set APISIX_GATEWAY_URL, APISIX_ADMIN_URL, APISIX_ADMIN_KEY and APISIX_RUNNER_SOCKET (see README.md)"; exit 1; fi
+e2e: ## the end-to-end suite against the APISIX named by APISIX_GATEWAY_URL, APISIX_ADMIN_URL, APISIX_ADMIN_KEY
+	@if [ -z "$$APISIX_GATEWAY_URL" ]; then echo "set APISIX_GATEWAY_URL, APISIX_ADMIN_URL, APISIX_ADMIN_KEY and APISIX_RUNNER_SOCKET (see ci/apisix/docker-compose.yaml)"; exit 1; fi
 	$(GO) test -count 1 -timeout 10m -v ./ci/e2e/...
 
 cover: ## statement coverage by package

@@ -162,3 +162,10 @@ func (s *endToEnd) TestDecorationsOutliveARestart() {
 	s.restart(false)
 	s.expect(s.ask(to, fiftyByTwenty), http.StatusOK, costHeader, "52")
 }
+
+func (s *endToEnd) TestAReloadHandsNobodyAFreshQuota() {
+	to := s.route(depthLimit, routing{})
+	s.expect(s.ask(to, fourDeep), http.StatusOK, remainingHeader, "6")
+	s.restart(false)
+	s.expect(s.ask(to, fourDeep), http.StatusOK, remainingHeader, "2")
+}
