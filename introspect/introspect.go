@@ -175,18 +175,14 @@ func (s *Source) Schema(ctx context.Context, req Request) (*cost.Schema, error) 
 }
 
 // Cached returns the schema that Schema would return from memory, nil when it would
-// not. Request.Path and Request.Host bear on a fetch only and may be left out.
+// not. Request.Path and Request.Host bear on a fetch only and may be left out. It takes
+// no lock.
 func (s *Source) Cached(req Request) *cost.Schema {
 	k, err := keyOf(req)
 	if err != nil {
 		return nil
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if e := s.memory.get(k); e != nil && !s.closed {
-		return e.schema
-	}
-	return nil
+	return s.memory.schema(k)
 }
 
 // lookUpOrJoin returns what is remembered, or the flight to wait for. One lock
@@ -318,6 +314,7 @@ func (s *Source) Flush(serviceID string) {
 func (s *Source) Close() {
 	s.mu.Lock()
 	s.closed = true
+	s.memory.known.Clear()
 	s.mu.Unlock()
 	s.cancel()
 	s.wg.Wait()

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"graphql-limit-count/cost"
@@ -99,16 +101,34 @@ type entry struct {
 	quietUntil time.Time
 }
 
-// memory is a bounded map that forgets the least recently used entry.
+// memory is a bounded map that forgets an entry that was not used for long.
 type memory struct {
 	max   int
 	order *list.List // of *slot, most recently used first
 	slots map[key]*list.Element
+	// known holds the slots with a schema. It is read without the lock that guards
+	// the rest: every request of a decorated Service looks there.
+	known sync.Map // key -> *slot
 }
 
 type slot struct {
 	key key
 	entry
+	// used since it was last considered for forgetting.
+	used atomic.Bool
+}
+
+// schema returns the schema under k, nil when there is none. It takes no lock.
+func (m *memory) schema(k key) *cost.Schema {
+	found, ok := m.known.Load(k)
+	if !ok {
+		return nil
+	}
+	s := found.(*slot)
+	if !s.used.Load() { // a store by every request would share a cache line
+		s.used.Store(true)
+	}
+	return s.entry.schema
 }
 
 func newMemory(max int) *memory {
@@ -125,24 +145,47 @@ func (m *memory) get(k key) *entry {
 	return &el.Value.(*slot).entry
 }
 
+// put replaces the entry under k.
 func (m *memory) put(k key, e entry) {
-	if old := m.get(k); old != nil {
-		*old = e
-		return
+	if old := m.slots[k]; old != nil {
+		m.order.Remove(old)
 	}
-	m.slots[k] = m.order.PushFront(&slot{key: k, entry: e})
+	s := &slot{key: k, entry: e}
+	m.slots[k] = m.order.PushFront(s)
+	if e.schema != nil {
+		m.known.Store(k, s)
+	} else {
+		m.known.Delete(k)
+	}
 	if m.order.Len() > m.max {
-		oldest := m.order.Back()
-		m.order.Remove(oldest)
-		delete(m.slots, oldest.Value.(*slot).key)
+		m.forget(m.unused())
 	}
+}
+
+// unused is the entry that goes first: of those not used since they were last
+// passed over, the least recently used one.
+func (m *memory) unused() *list.Element {
+	for range m.order.Len() {
+		oldest := m.order.Back()
+		if !oldest.Value.(*slot).used.Swap(false) {
+			return oldest
+		}
+		m.order.MoveToFront(oldest)
+	}
+	return m.order.Back()
+}
+
+func (m *memory) forget(el *list.Element) {
+	m.order.Remove(el)
+	k := el.Value.(*slot).key
+	delete(m.slots, k)
+	m.known.Delete(k)
 }
 
 func (m *memory) flush(kind ownerKind, owner string) {
 	for k, el := range m.slots {
 		if k.kind == kind && k.owner == owner {
-			m.order.Remove(el)
-			delete(m.slots, k)
+			m.forget(el)
 		}
 	}
 }
