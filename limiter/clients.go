@@ -1,6 +1,9 @@
 package limiter
 
-import "sync"
+import (
+	"sync"
+	"time"
+)
 
 // StoreConfig is the configuration of a Redis deployment: a [RedisConfig], [ClusterConfig]
 // or [SentinelConfig].
@@ -14,8 +17,20 @@ type StoreConfig interface {
 // Clients shares connections: one limiter per distinct settings, for as long as anyone
 // holds it. The zero Clients is ready; it is safe for concurrent use.
 type Clients struct {
+	// SettleFailed, if set before the first use, is told of an error of every round of
+	// settlements that had one: see DelayedConfig.
+	SettleFailed func(error)
+
 	mu     sync.Mutex
 	shared map[any]*sharedLimiter
+	// closing counts the limiters that were given up and still settle.
+	closing sync.WaitGroup
+}
+
+// delayedSettings tells a Delayed from others.
+type delayedSettings struct {
+	store    any
+	interval time.Duration
 }
 
 type sharedLimiter struct {
@@ -37,18 +52,49 @@ func (c *Clients) Cluster(cfg ClusterConfig) (lim Limiter, release func()) { ret
 // Sentinel is Redis for the server that sentinels name.
 func (c *Clients) Sentinel(cfg SentinelConfig) (lim Limiter, release func()) { return c.store(cfg) }
 
-func (c *Clients) store(cfg StoreConfig) (lim *Redis, release func()) {
-	shared, release := c.hold(cfg.settings(), func() *sharedLimiter {
-		r := cfg.open()
-		return &sharedLimiter{limiter: r, close: r.Close}
-	})
-	return shared.limiter.(*Redis), release
-}
-
-// hold returns what is shared under a key, making it if nobody holds it.
-func (c *Clients) hold(key any, open func() *sharedLimiter) (*sharedLimiter, func()) {
+// Delayed returns a limiter that settles with the store of cfg once an interval, shared by
+// all that ask for both, on the connections of all that ask for the store. When the last
+// holder has given it up it settles what is left, in the background: see Wait.
+func (c *Clients) Delayed(cfg StoreConfig, interval time.Duration) (lim Limiter, release func()) {
+	interval = max(interval, MinSyncInterval)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	shared, release := c.hold(delayedSettings{cfg.settings(), interval}, func() *sharedLimiter {
+		store, releaseStore := c.hold(cfg.settings(), openStore(cfg))
+		d := NewDelayed(DelayedConfig{
+			Store: store.limiter.(*Redis), Interval: interval, SettleFailed: c.SettleFailed,
+		})
+		return &sharedLimiter{limiter: d, close: func() {
+			c.closing.Go(func() {
+				d.Close()
+				releaseStore()
+			})
+		}}
+	})
+	return shared.limiter, release
+}
+
+// Wait waits until the limiters that were given up have settled, or failed to within their
+// timeouts. Nothing may be acquired meanwhile.
+func (c *Clients) Wait() { c.closing.Wait() }
+
+func (c *Clients) store(cfg StoreConfig) (lim Limiter, release func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	shared, release := c.hold(cfg.settings(), openStore(cfg))
+	return shared.limiter, release
+}
+
+func openStore(cfg StoreConfig) func() *sharedLimiter {
+	return func() *sharedLimiter {
+		r := cfg.open()
+		return &sharedLimiter{limiter: r, close: r.Close}
+	}
+}
+
+// hold returns what is shared under a key, making it if nobody holds it. The caller has
+// locked c.
+func (c *Clients) hold(key any, open func() *sharedLimiter) (*sharedLimiter, func()) {
 	shared := c.shared[key]
 	if shared == nil {
 		if c.shared == nil {

@@ -217,6 +217,8 @@ type cuttingProxy struct {
 	wg       sync.WaitGroup
 }
 
+func portOf(addr net.Addr) int { return addr.(*net.TCPAddr).Port }
+
 func newCuttingProxy(t *testing.T, server string) *cuttingProxy {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -270,7 +272,7 @@ func TestAChargeWhoseAnswerWasLostIsNotRepeated(t *testing.T) {
 	server, admin := ownRedis(t)
 	proxy := newCuttingProxy(t, server.Addr())
 	cfg := faultConfig(server)
-	cfg.Port = proxy.listener.Addr().(*net.TCPAddr).Port
+	cfg.Port = portOf(proxy.listener.Addr())
 	cfg.Timeout = 10 * time.Second
 	lim := limiter.NewRedis(cfg)
 	defer lim.Close() // before the proxy waits for its connections

@@ -48,6 +48,16 @@ func (e *entry) chargeFixed(q *Quota, cost, now int64) Result {
 
 // chargeFixedRedis charges a fixed window in Redis.
 func chargeFixedRedis(ctx context.Context, c redis.Scripter, key string, cost int64, q *Quota) (Result, error) {
+	consumed, reset, err := askFixed(ctx, c, key, cost, q)
+	if err != nil {
+		return Result{}, err
+	}
+	return decideFixed(q, consumed, cost, reset), nil
+}
+
+// askFixed charges a fixed window in Redis, and returns what it held before and the time
+// to its end.
+func askFixed(ctx context.Context, c redis.Scripter, key string, cost int64, q *Quota) (consumed int64, reset time.Duration, err error) {
 	addUpTo := int64(-1)
 	if q.ForgiveRejected {
 		addUpTo = q.Limit
@@ -55,11 +65,36 @@ func chargeFixedRedis(ctx context.Context, c redis.Scripter, key string, cost in
 	reply, err := fixedScript.Run(ctx, c, []string{redisKey(Fixed, key)},
 		cost, roundUp(q.Window, time.Millisecond), addUpTo).Int64Slice()
 	if err != nil {
-		return Result{}, err
+		return 0, 0, err
 	}
-	if len(reply) != 2 || reply[0] < 0 || reply[0] > MaxCount {
-		return Result{}, errors.New("the script's reply is not a fixed window")
+	if len(reply) != 2 {
+		return 0, 0, errNoFixedWindow
 	}
-	reset := max(saturatingDuration(reply[1], time.Millisecond), minRedisReset)
-	return decideFixed(q, reply[0], cost, reset), nil
+	return fixedReply(reply)
+}
+
+var errNoFixedWindow = errors.New("the script's reply is not a fixed window")
+
+func fixedReply(reply []int64) (consumed int64, reset time.Duration, err error) {
+	if reply[0] < 0 || reply[0] > MaxCount {
+		return 0, 0, errNoFixedWindow
+	}
+	return reply[0], max(saturatingDuration(reply[1], time.Millisecond), minRedisReset), nil
+}
+
+// settleFixed adds what was admitted elsewhere, once however often it is sent, and returns
+// what the window then holds and the time to its end. A window that Redis does not have
+// (any more) is opened for the time that is left of it.
+func settleFixed(ctx context.Context, c redis.Scripter, s *settlement, left time.Duration) (consumed int64, reset time.Duration, err error) {
+	reply, err := fixedScript.Run(ctx, c, s.keys(), s.amount, roundUp(left, time.Millisecond), -1, s.id).Int64Slice()
+	if err != nil {
+		return 0, 0, err
+	}
+	if len(reply) != 3 {
+		return 0, 0, errNoFixedWindow
+	}
+	if consumed, reset, err = fixedReply(reply); err == nil && reply[2] == 1 {
+		consumed = min(consumed+s.amount, MaxCount)
+	}
+	return consumed, reset, err
 }

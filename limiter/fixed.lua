@@ -8,6 +8,12 @@
 -- Returns {consumed before this charge, milliseconds to the window's end}. The caller
 -- decides; for a key without a window that is {0, ARGV[2]}.
 --
+-- A settlement adds what was admitted elsewhere, and may be sent any number of times:
+-- KEYS[2]  the name of its sender with the last settlement that it made, expiring with
+--          the window
+-- ARGV[4]  the settlement: it is made unless KEYS[2] holds this already
+-- It returns a third integer, 1 if it was made now and 0 if it was before.
+--
 -- Numbers are doubles here: everything stays at or below 2^53-1, where they are exact,
 -- and what is written is either the caller's text or INCRBY's, never a number formatted
 -- by Lua, which has an exponent from 1e14 on.
@@ -32,6 +38,16 @@ if ttl >= 0 then
   end
 end
 
+local made = 0
+if KEYS[2] then
+  if redis.call('GET', KEYS[2]) == ARGV[4] then
+    cost = 0
+  else
+    made = 1
+    redis.call('SET', KEYS[2], ARGV[4], 'PX', consumed and math.max(ttl, 1) or ARGV[2])
+  end
+end
+
 if not consumed then
   if cost > 0 then
     local add = ARGV[1]
@@ -40,7 +56,7 @@ if not consumed then
     end
     redis.call('SET', KEYS[1], add, 'PX', ARGV[2])
   end
-  return {0, tonumber(ARGV[2])}
+  return {0, tonumber(ARGV[2]), KEYS[2] and made}
 end
 
 if cost > 0 and not (limit >= 0 and consumed + cost > limit) then
@@ -50,4 +66,4 @@ if cost > 0 and not (limit >= 0 and consumed + cost > limit) then
     redis.call('INCRBY', KEYS[1], ARGV[1])
   end
 end
-return {consumed, ttl}
+return {consumed, ttl, KEYS[2] and made}

@@ -25,18 +25,28 @@ const (
 //
 //	graphql-limit-count:<window type>:<text>
 //
-// and, for a leaky bucket, "rate:" before that, which redis_rate adds; text is the key itself if that is at most 128 bytes of printable ASCII without
-// braces, else "sha256:" and the key's SHA-256 in lower-case hexadecimal. A key that
-// itself starts with "sha256:" is always hashed, so that no key can pose as another.
-// Braces are hashed because Redis Cluster reads them as a hash tag, which would let a
-// client choose the node that its counters burden. The window type is part of the name
-// because each type stores its own kind of value.
+// and, for a leaky bucket, "rate:" before that, which redis_rate adds; text is the key
+// itself if that is at most 128 bytes of printable ASCII without braces, else "sha256:"
+// and the key's SHA-256 in lower-case hexadecimal. A key that itself starts with "sha256:"
+// is always hashed, so that no key can pose as another. Braces are hashed because Redis
+// Cluster reads them as a hash tag, which would let a client choose the node that its
+// counters burden. The window type is part of the name because each type stores its own
+// kind of value.
 func redisKey(t WindowType, key string) string {
 	if plainRedisText(key) {
 		return redisPrefix + string(t) + ":" + key
 	}
 	sum := sha256.Sum256([]byte(key))
 	return redisPrefix + string(t) + ":" + digestPrefix + hex.EncodeToString(sum[:])
+}
+
+// settledKey is the name under which a sender's last settlement of a counter is kept:
+//
+//	graphql-limit-count:settled:{<name of the counter>}:<sender>
+//
+// The braces put it on the node of a cluster that has the counter.
+func settledKey(counter, sender string) string {
+	return redisPrefix + "settled:{" + counter + "}:" + sender
 }
 
 func plainRedisText(key string) bool {

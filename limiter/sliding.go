@@ -135,21 +135,44 @@ func (e *entry) chargeSliding(q *Quota, cost, now int64) Result {
 // slidingReplySize is how many integers the script returns.
 const slidingReplySize = 6
 
+var errNoSlidingWindow = errors.New("the script's reply is not a sliding window")
+
 // chargeSlidingRedis charges a sliding window in Redis.
 func chargeSlidingRedis(ctx context.Context, c redis.Scripter, key string, cost int64, q *Quota) (Result, error) {
-	reply, err := slidingScript.Run(ctx, c, []string{redisKey(Sliding, key)},
-		cost, slidingLength(q.Window), q.Limit).Int64Slice()
+	w, now, fits, err := askSliding(ctx, c, key, cost, q)
 	if err != nil {
 		return Result{}, err
 	}
+	return w.result(q, cost, w.remaining(now), fits), nil
+}
+
+// askSliding charges a sliding window in Redis, and returns its state before, the server's
+// time in microseconds, and whether the charge fitted.
+func askSliding(ctx context.Context, c redis.Scripter, key string, cost int64, q *Quota) (w slidingWindow, now int64, fits bool, err error) {
+	return slidingReply(slidingScript.Run(ctx, c, []string{redisKey(Sliding, key)},
+		cost, slidingLength(q.Window), q.Limit))
+}
+
+// settleSliding adds what was admitted elsewhere in the window that started at start, once
+// however often it is sent, and returns the state then and the server's time.
+func settleSliding(ctx context.Context, c redis.Scripter, s *settlement, start, length int64) (w slidingWindow, now int64, err error) {
+	w, now, _, err = slidingReply(slidingScript.Run(ctx, c, s.keys(), s.amount, length, MaxCount, s.id, start))
+	return w, now, err
+}
+
+func slidingReply(cmd *redis.Cmd) (w slidingWindow, now int64, fits bool, err error) {
+	reply, err := cmd.Int64Slice()
+	if err != nil {
+		return slidingWindow{}, 0, false, err
+	}
 	if len(reply) != slidingReplySize {
-		return Result{}, errors.New("the script's reply is not a sliding window")
+		return slidingWindow{}, 0, false, errNoSlidingWindow
 	}
-	w := slidingWindow{current: reply[1], previous: reply[2], start: reply[3], length: reply[4]}
+	w = slidingWindow{current: reply[1], previous: reply[2], start: reply[3], length: reply[4]}
 	if !w.valid() {
-		return Result{}, errors.New("the script's reply is not a sliding window")
+		return slidingWindow{}, 0, false, errNoSlidingWindow
 	}
-	return w.result(q, cost, w.remaining(reply[5]), reply[0] == 1), nil
+	return w, reply[5], reply[0] == 1, nil
 }
 
 // valid reports whether the state can be one of this package's: what the arithmetic above

@@ -10,6 +10,14 @@
 -- Returns {1 if the charge fits, else 0, current before this charge, previous, start,
 -- length, the server's time in microseconds}.
 --
+-- A settlement adds what was admitted elsewhere, whether it fits or not, and may be sent
+-- any number of times:
+-- KEYS[2]  the name of its sender with the last settlement that it made, expiring with
+--          the counter
+-- ARGV[4]  the settlement: it is made unless KEYS[2] holds this already
+-- ARGV[5]  the start of the window that it belongs to, microseconds
+-- It returns the state after it, with 1 first.
+--
 -- The arithmetic is that of slidingWindow in sliding.go, operation by operation.
 local MAX = 9007199254740991
 local MAX_LENGTH = 2251799813685248
@@ -45,6 +53,23 @@ if not start or now >= start + length then
 end
 
 local remaining = math.min(start + length - now, length)
+
+if KEYS[2] then
+  if redis.call('GET', KEYS[2]) ~= ARGV[4] then
+    -- What belongs to a window that ended counts as the previous one's, or not any more.
+    local at = tonumber(ARGV[5])
+    if at >= start then
+      current = math.min(current + cost, MAX)
+    elseif at >= start - length then
+      previous = math.min(previous + cost, MAX)
+    end
+    local px = string.format('%.0f', math.ceil((remaining + length) / 1000))
+    redis.call('SET', KEYS[2], ARGV[4], 'PX', px)
+    redis.call('SET', KEYS[1], string.format('%.0f %.0f %.0f %.0f', start, length, current, previous), 'PX', px)
+  end
+  return {1, current, previous, start, length, now}
+end
+
 local left = limit - current - cost
 local fits = left >= 0 and math.min(previous, limit) * remaining / length <= left
 
