@@ -107,11 +107,17 @@ func listed(name string) (all []string) {
 	return all
 }
 
-// stop ends the site, the runner first, and returns how the runner ended.
+// stop ends the site, the runner first. It is an error when the runner had ended
+// before, does not end within APISIX's second, or ends with another status than 0, as
+// it does when the race detector has found something.
 func (s *site) stop() error {
-	err := s.runner.Stop()
-	s.close()
-	return err
+	defer s.close()
+	select {
+	case <-s.runner.Ended():
+		return fmt.Errorf("the runner ended by itself: %w", s.runner.Err())
+	default:
+		return s.runner.Stop()
+	}
 }
 
 // upstreamAddress is the address that the upstream's host and port are for the gateway,

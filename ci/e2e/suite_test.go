@@ -30,37 +30,29 @@ type endToEnd struct {
 	server string
 
 	ctx      context.Context
-	cancel   context.CancelFunc
 	http     *http.Client
-	upstream *shop.Server
 	shopAddr string // of the upstream, for the gateway
 	*site
 }
 
+// SetupSuite starts everything. What was started is ended after the suite also when
+// the rest could not be.
 func (s *endToEnd) SetupSuite() {
-	s.ctx, s.cancel = context.WithCancel(context.Background())
+	var cancel context.CancelFunc
+	s.ctx, cancel = context.WithCancel(context.Background())
+	s.T().Cleanup(cancel)
 	s.http = &http.Client{Timeout: exchangeTimeout, Transport: &http.Transport{MaxIdleConnsPerHost: maxIdle}}
+	s.T().Cleanup(s.http.CloseIdleConnections)
 	host, listen := upstreamAddress()
-	var err error
-	s.upstream, err = shop.Start(s.ctx, listen)
+	upstream, err := shop.Start(s.ctx, listen)
 	s.Require().NoError(err)
-	_, port, err := net.SplitHostPort(s.upstream.Addr())
+	s.T().Cleanup(upstream.Close)
+	_, port, err := net.SplitHostPort(upstream.Addr())
 	s.Require().NoError(err)
 	s.shopAddr = net.JoinHostPort(host, port)
 	s.site, err = startSite(s.ctx, 0, s.server)
 	s.Require().NoError(err)
-}
-
-// TearDownSuite also runs when SetupSuite failed half way.
-func (s *endToEnd) TearDownSuite() {
-	if s.site != nil {
-		s.NoError(s.site.stop(), "the runner ends by itself within a second of SIGTERM: %s", s.log)
-	}
-	if s.upstream != nil {
-		s.upstream.Close()
-	}
-	s.http.CloseIdleConnections()
-	s.cancel()
+	s.T().Cleanup(func() { s.NoError(s.site.stop(), "the runner said: %s", s.log) })
 }
 
 func (s *endToEnd) TearDownTest() {
