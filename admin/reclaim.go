@@ -212,7 +212,7 @@ func (r *Reclaimer) reclaim(ctx context.Context, serviceID string, records []Rec
 	if err != nil {
 		return err
 	}
-	r.logger.Info("reclaimed the decorations of a service that was deleted in APISIX",
+	r.logger.Warn("reclaimed the decorations of a service that was deleted in APISIX",
 		zap.String("service_id", serviceID), zap.Int("decorations", count))
 	return r.models.Refresh(ctx, serviceID)
 }

@@ -2,6 +2,8 @@ package plugins
 
 import (
 	_ "embed"
+	"errors"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -245,6 +247,12 @@ type Sentinel struct {
 // ignored.
 func ParseConfig(raw []byte) (*Config, error) {
 	cfg, err := parseConfig(raw)
+	var invalid *ConfigError
+	if errors.As(err, &invalid) {
+		for i, fault := range invalid.Faults {
+			invalid.Faults[i] = maskCredentials(fault)
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -273,6 +281,14 @@ func ConfigSchema() []byte { return slices.Clone(configSchema) }
 // may be references to a secret.
 func SecretFields() []string {
 	return []string{"introspection_headers", "redis_password", "sentinel_password"}
+}
+
+// urlCredentials are the user and password in a URL.
+var urlCredentials = regexp.MustCompile(`//[^/@\s"]*@`)
+
+// maskCredentials hides the user and password of URLs in a text.
+func maskCredentials(text string) string {
+	return urlCredentials.ReplaceAllString(text, "//"+redacted+"@")
 }
 
 // String returns the configuration as JSON, defaults filled in, with secrets

@@ -74,6 +74,7 @@ func (g *Groups) Use(cfg *Config, now time.Time) error {
 	for {
 		held, found := g.claims.Load(cfg.Group)
 		if !found {
+			g.forget(now)
 			held, found = g.claims.LoadOrStore(cfg.Group, newGroupClaim(cfg, now))
 			if !found {
 				return nil
@@ -90,6 +91,16 @@ func (g *Groups) Use(cfg *Config, now time.Time) error {
 			return nil
 		}
 	}
+}
+
+// forget drops the claims that anybody may take, whenever a group is new.
+func (g *Groups) forget(now time.Time) {
+	g.claims.Range(func(name, held any) bool {
+		if now.UnixNano()-held.(*groupClaim).used.Load() >= int64(groupHold) {
+			g.claims.CompareAndDelete(name, held)
+		}
+		return true
+	})
 }
 
 func newGroupClaim(cfg *Config, now time.Time) *groupClaim {

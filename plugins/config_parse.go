@@ -220,6 +220,9 @@ const redacted = "***"
 // redact returns a copy of the members without secrets.
 func redact(members map[string]any) map[string]any {
 	out := maps.Clone(members)
+	if endpoint, ok := out["introspection_endpoint"].(string); ok {
+		out["introspection_endpoint"] = maskCredentials(endpoint)
+	}
 	for _, name := range SecretFields() {
 		switch secret := out[name].(type) {
 		case nil:

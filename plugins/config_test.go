@@ -344,8 +344,6 @@ func TestSpansSaturate(t *testing.T) {
 	require.Equal(t, time.Duration(math.MaxInt64), Milliseconds(MaxQuantity).Duration())
 	require.Equal(t, 100*time.Millisecond, Seconds(0.1).Duration())
 	require.Equal(t, time.Duration(0), Seconds(-1).Duration())
-	require.Equal(t, time.Minute, WindowDuration(60))
-	require.Equal(t, time.Duration(math.MaxInt64), WindowDuration(MaxQuantity))
 }
 
 func TestQuantityReadsNumbersAndTemplates(t *testing.T) {
@@ -363,7 +361,7 @@ func TestQuantityReadsNumbersAndTemplates(t *testing.T) {
 	require.Empty(t, cfg.TimeWindow.Names())
 	require.False(t, Quantity{}.IsSet())
 	_, err = cfg.Count.Resolve(func(string) (string, bool) { return "many", true })
-	require.EqualError(t, err, `resolved value is not a number, got "many"`)
+	require.EqualError(t, err, "resolved value is not a number")
 	require.Error(t, new(Quantity).UnmarshalJSON([]byte(`true`)))
 	require.Error(t, new(Quantity).UnmarshalJSON([]byte(`"`)))
 }

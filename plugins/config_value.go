@@ -30,12 +30,6 @@ func (s Seconds) Duration() time.Duration {
 	return scale(float64(s), time.Second)
 }
 
-// WindowDuration returns the length of a window given in whole seconds, as
-// Milliseconds.Duration does.
-func WindowDuration(seconds int64) time.Duration {
-	return scale(float64(seconds), time.Second)
-}
-
 func scale(n float64, unit time.Duration) time.Duration {
 	switch product := n * float64(unit); {
 	case product <= 0:

@@ -78,7 +78,7 @@ func (d *decision) run() {
 	}
 	operations, err := d.operations()
 	if err != nil {
-		d.badRequest(err)
+		d.unreadable(err)
 		return
 	}
 	d.serviceID, _ = d.request.variable(varServiceID)
@@ -124,12 +124,13 @@ func (d *decision) methodAllowed() bool {
 	return false
 }
 
-// badRequest answers 400, in the words of the error where those are the client's.
-func (d *decision) badRequest(err error) {
+// unreadable answers a request that could not be read: 400 where that is the
+// client's fault, in the words of the error.
+func (d *decision) unreadable(err error) {
 	var fault *requestError
 	if !errors.As(err, &fault) {
-		d.plugin.log.failure("reading a request", err)
-		fault = &requestError{code: codeBadRequest, message: messageNoBody}
+		d.fail(failedCounter, "reading a request", err, errCounter)
+		return
 	}
 	d.refuse(refusedRequest, refusal{status: http.StatusBadRequest, code: fault.code, message: fault.message})
 }
@@ -153,9 +154,9 @@ func (d *decision) cost(operations []operation) bool {
 	}
 	for i := range operations {
 		options.OperationName = operations[i].name
-		plan, err := d.plugin.plans.plan(d.request.Context(), operations[i].query, options)
+		plan, err := d.plugin.plans.plan(operations[i].query, options)
 		if err != nil {
-			d.badRequest(costError(err))
+			d.unreadable(costError(err))
 			return false
 		}
 		raw := plan.Cost(operations[i].values(plan.Variables()))
@@ -248,7 +249,7 @@ func (d *decision) chargesDue(to []due) ([]due, error) {
 			return nil, fmt.Errorf("time_window: %w", err)
 		}
 		to = append(to, due{of: q, counter: d.counter(key), windowSeconds: window, quota: limiter.Quota{
-			Limit: count, Window: WindowDuration(window),
+			Limit: count, Window: limiter.WindowSeconds(window),
 			Type: limiter.WindowType(d.route.WindowType), Burst: d.route.Burst,
 			ForgiveRejected: !d.route.ChargeRejected,
 		}})
@@ -288,7 +289,7 @@ func (d *decision) decide(over *limiter.Result) {
 		d.outcome = observedQuota
 	case over != nil:
 		d.refuse(refusedQuota, d.quotaRefusal(over))
-		if seconds := ceilSeconds(over.RetryAfter); seconds > 0 {
+		if seconds := d.retryAfter(over); seconds > 0 {
 			d.headers = append(d.headers, header{"Retry-After", itoa(seconds)})
 		}
 	}

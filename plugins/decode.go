@@ -57,7 +57,13 @@ func costError(err error) error {
 // operations reads the GraphQL requests out of the HTTP request: one, or those of
 // a batch. What is read is what every upstream would read, or it is refused.
 func (d *decision) operations() ([]operation, error) {
+	if why := d.request.ambiguous(); why != "" {
+		return nil, envelopeError("%s", why)
+	}
 	if d.request.Method() == http.MethodGet {
+		if d.request.hasBody() {
+			return nil, envelopeError("a GET with a body")
+		}
 		if err := d.request.prefetch(false, d.route.variables); err != nil {
 			return nil, fmt.Errorf("asking APISIX for variables: %w", err)
 		}
@@ -143,10 +149,6 @@ func (d *decision) operationsInBody(body []byte) ([]operation, error) {
 	case strings.EqualFold(media, "application/graphql"):
 		return []operation{{query: string(body)}}, nil
 	case strings.EqualFold(media, "multipart/form-data") && d.route.AllowMultipart:
-		// Another boundary would make another body out of it.
-		if len(d.request.Header().View()["Content-Type"]) > 1 {
-			return nil, envelopeError("more than one content-type")
-		}
 		operations, err := multipartOperations(body, contentType)
 		if err != nil {
 			return nil, err

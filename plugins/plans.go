@@ -55,7 +55,7 @@ func newPlans(bytes int64) *plans {
 // plan returns the plan of a document, from memory where it is there. Documents that
 // cannot be costed are not remembered. Errors are those of cost.Parse and
 // Document.Compile.
-func (p *plans) plan(ctx context.Context, query string, o cost.Options) (*cost.Plan, error) {
+func (p *plans) plan(query string, o cost.Options) (*cost.Plan, error) {
 	key := planKey{
 		query: query, operation: o.OperationName, strategy: o.Strategy,
 		model: weak.Make(o.Model), schema: weak.Make(o.Schema), resolve: o.Variables,
@@ -73,7 +73,7 @@ func (p *plans) plan(ctx context.Context, query string, o cost.Options) (*cost.P
 	text := key
 	text.query, text.normalized = n.Text(), true
 	// One of those who miss at the same time compiles for all.
-	plan, err := p.cache.Get(context.WithoutCancel(ctx), text, otter.LoaderFunc[planKey, *cost.Plan](
+	plan, err := p.cache.Get(context.Background(), text, otter.LoaderFunc[planKey, *cost.Plan](
 		func(context.Context, planKey) (*cost.Plan, error) { return compile(n, o) }))
 	if err != nil {
 		return nil, err

@@ -29,13 +29,13 @@ func planOptions(tb testing.TB, add float64) cost.Options {
 
 func TestAPlanIsMadeOnce(t *testing.T) {
 	p, o := newPlans(0), planOptions(t, 1)
-	first, err := p.plan(t.Context(), `{ products(first: 3) { id } }`, o)
+	first, err := p.plan(`{ products(first: 3) { id } }`, o)
 	require.NoError(t, err)
 	require.Equal(t, 5.0, first.Cost(nil))
-	again, err := p.plan(t.Context(), `{ products(first: 3) { id } }`, o)
+	again, err := p.plan(`{ products(first: 3) { id } }`, o)
 	require.NoError(t, err)
 	require.Same(t, first, again)
-	layout, err := p.plan(t.Context(), "{products(first:3){\n  id # the identity\n}}", o)
+	layout, err := p.plan("{products(first:3){\n  id # the identity\n}}", o)
 	require.NoError(t, err)
 	require.Same(t, first, layout, "documents that differ in layout share a plan")
 }
@@ -47,7 +47,7 @@ func TestAPlanBelongsToAllThatItDependsOn(t *testing.T) {
 		t.Helper()
 		with := o
 		change(&with)
-		plan, err := p.plan(t.Context(), query, with)
+		plan, err := p.plan(query, with)
 		require.NoError(t, err)
 		return plan.Cost(nil)
 	}
@@ -64,11 +64,11 @@ func TestAPlanBelongsToAllThatItDependsOn(t *testing.T) {
 func TestWhatCannotBeCostedIsNotRemembered(t *testing.T) {
 	p := newPlans(0)
 	for range 2 {
-		_, err := p.plan(t.Context(), "{a", cost.Options{})
+		_, err := p.plan("{a", cost.Options{})
 		require.ErrorIs(t, err, cost.ErrSyntax)
-		_, err = p.plan(t.Context(), "{...A} fragment A on T { ...A }", cost.Options{})
+		_, err = p.plan("{...A} fragment A on T { ...A }", cost.Options{})
 		require.ErrorIs(t, err, cost.ErrFragmentCycle)
-		_, err = p.plan(t.Context(), "{"+strings.Repeat("a ", cost.DefaultMaxTokens)+"}", cost.Options{Strategy: cost.Complexity})
+		_, err = p.plan("{"+strings.Repeat("a ", cost.DefaultMaxTokens)+"}", cost.Options{Strategy: cost.Complexity})
 		require.ErrorIs(t, err, cost.ErrSyntax)
 	}
 	require.Zero(t, p.cache.EstimatedSize())
@@ -79,7 +79,7 @@ func TestAFloodOfUniqueQueriesStaysInBoundsAndKeepsTheBusyOnes(t *testing.T) {
 	p, o := newPlans(bytes), planOptions(t, 1)
 	busy := func(i int) string { return fmt.Sprintf("{ products(first: %d) { id } }", i) }
 	ask := func(query string) *cost.Plan {
-		plan, err := p.plan(t.Context(), query, o)
+		plan, err := p.plan(query, o)
 		require.NoError(t, err)
 		return plan
 	}
@@ -115,7 +115,7 @@ func TestThoseWhoMissTogetherShareOnePlan(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range got {
 		wg.Go(func() {
-			plan, err := p.plan(t.Context(), query, o)
+			plan, err := p.plan(query, o)
 			if err == nil {
 				got[i] = plan
 			}

@@ -94,10 +94,20 @@ func (d *decision) quotaRefusal(over *limiter.Result) refusal {
 	if d.route.RejectedMsg != "" {
 		r.message = d.route.RejectedMsg
 	}
-	if seconds := ceilSeconds(over.RetryAfter); seconds > 0 {
+	if seconds := d.retryAfter(over); seconds > 0 {
 		r.extensions.RetryAfter = &seconds
 	}
 	return r
+}
+
+// retryAfter is the Retry-After of a rejection in whole seconds: when the same request
+// may pass, else, for one that costs more than the whole quota, when the window ends
+// and a cheaper one may. A leaky bucket has no window: then nothing is promised, 0.
+func (d *decision) retryAfter(over *limiter.Result) int64 {
+	if over.RetryAfter == 0 && d.route.WindowType != WindowLeakyBucket {
+		return ceilSeconds(over.Reset)
+	}
+	return ceilSeconds(over.RetryAfter)
 }
 
 // body is the JSON of a refusal.

@@ -1,6 +1,7 @@
 package plugins
 
 import (
+	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
@@ -40,7 +41,8 @@ func (r *request) prefetch(body bool, variables []string) error {
 // variable is a Lookup: the value of a request variable.
 func (r *request) variable(name string) (string, bool) {
 	if name == fallbackVariable {
-		if ip := r.SrcIP(); len(ip) > 0 {
+		// As nginx writes it: an IPv4 address mapped into IPv6 stays one.
+		if ip, ok := netip.AddrFromSlice(r.SrcIP()); ok {
 			return ip.String(), true
 		}
 	}
@@ -57,6 +59,46 @@ func (r *request) arguments() url.Values {
 		r.args = r.Args()
 	}
 	return r.args
+}
+
+// maxListedHeaders is how many headers APISIX lists at most (ngx.req.get_headers): of
+// a request with so many, more may be hidden.
+const maxListedHeaders = 100
+
+// headerTeller is a request's headers where the runner can tell how often each came.
+type headerTeller interface {
+	// Times is how many headers of that name there are.
+	Times(name string) int
+	// Len is how many headers there are.
+	Len() int
+}
+
+// ambiguous tells why the headers cannot be trusted to say what the body is, "" if
+// they can: an upstream that reads the last of two where this reads the first would
+// run another document.
+func (r *request) ambiguous() string {
+	total, times := 0, func(name string) int { return len(r.Header().View()[name]) }
+	if h, ok := r.Header().(headerTeller); ok {
+		total, times = h.Len(), h.Times
+	} else {
+		for _, values := range r.Header().View() {
+			total += len(values)
+		}
+	}
+	for _, name := range []string{"Content-Type", "Content-Encoding"} {
+		if times(name) > 1 {
+			return "more than one " + strings.ToLower(name)
+		}
+	}
+	if total >= maxListedHeaders {
+		return "too many headers"
+	}
+	return ""
+}
+
+// hasBody reports whether the headers announce a body.
+func (r *request) hasBody() bool {
+	return r.contentLength() > 0 || r.Header().Get("Transfer-Encoding") != ""
 }
 
 // contentLength is the length that the request announces, -1 if none or nonsense.

@@ -120,7 +120,7 @@ func TestAQuestionThatFailsRefusesTheRequest(t *testing.T) {
 	for _, c := range []struct {
 		failing string
 		status  int
-	}{{"the body", 400}, {varServiceID, 500}, {varRouteID, 500}, {fallbackVariable, 500}} {
+	}{{"the body", 500}, {varServiceID, 500}, {varRouteID, 500}, {fallbackVariable, 500}} {
 		t.Run(c.failing, func(t *testing.T) {
 			p, logs := newPlainPlugin(t)
 			r := newPlainRequest("{a}")

@@ -207,7 +207,8 @@ func parseQuotaNumber(text string) (int64, error) {
 	quoted := text[:min(len(text), maxQuotedValue)]
 	switch {
 	case !ok:
-		return 0, fmt.Errorf("resolved value is not a number, got %q", quoted)
+		// Not quoted: what a client sends instead of a number may be a secret.
+		return 0, errors.New("resolved value is not a number")
 	case f <= 0:
 		return 0, fmt.Errorf("resolved value must be a positive number, got %q", quoted)
 	case f != math.Floor(f) && !math.IsInf(f, 0):

@@ -138,8 +138,10 @@ func TestQuotaNumbers(t *testing.T) {
 			}
 		})
 	}
-	_, err := parseQuotaNumber(strings.Repeat("x", 1000))
-	require.EqualError(t, err, `resolved value is not a number, got "`+strings.Repeat("x", 64)+`"`)
+	_, err := parseQuotaNumber("Bearer token")
+	require.EqualError(t, err, "resolved value is not a number")
+	_, err = parseQuotaNumber("-" + strings.Repeat("1", 1000))
+	require.EqualError(t, err, `resolved value must be a positive number, got "-`+strings.Repeat("1", 63)+`"`)
 }
 
 // TestNumberVectors runs the reference's conversions. Of what it takes for a number

@@ -77,6 +77,23 @@ func (h *header) Get(key string) string {
 	return ""
 }
 
+// Times returns how many headers named key there are. It makes no map, as View does.
+func (h *header) Times(key string) int {
+	for i := range h.changes {
+		if equalFold(h.changes[i].name, key) {
+			return countIf(!h.changes[i].deleted)
+		}
+	}
+	times := 0
+	for i := range h.sent {
+		times += countIf(equalFold(h.sent[i].name, key))
+	}
+	return times
+}
+
+// Len returns how many headers the client sent, as far as APISIX lists them.
+func (h *header) Len() int { return len(h.sent) }
+
 // View returns the headers as a map, for reading.
 func (h *header) View() http.Header {
 	if h.view != nil {

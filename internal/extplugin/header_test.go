@@ -21,6 +21,10 @@ func TestHeaderIsReadInAnyCaseAndFirstValueFirst(t *testing.T) {
 	require.Equal(t, "1", h.Get("X-a"))
 	require.Empty(t, h.Get("x-b"))
 	require.Equal(t, http.Header{"Content-Type": {"a/b"}, "X-A": {"1", "2"}}, h.View())
+	require.Equal(t, []int{1, 2, 0, 3}, []int{h.Times("Content-Type"), h.Times("x-a"), h.Times("x-b"), h.Len()})
+	h.Set("x-a", "3")
+	h.Del("content-type")
+	require.Equal(t, []int{0, 1}, []int{h.Times("content-type"), h.Times("X-A")})
 }
 
 func TestHeaderShowsWhatWasChanged(t *testing.T) {
