@@ -73,7 +73,10 @@ func (n *node) open(ctx context.Context, f *runFlags) error {
 	}
 	schemas := introspect.New(source)
 	n.onClose(schemas.Close)
-	local := n.openCounters(ctx, f)
+	local, err := n.openCounters(ctx, f)
+	if err != nil {
+		return err
+	}
 	n.plugin = plugins.New(plugins.Options{
 		Models: models, Schemas: schemas, Local: local, Redis: redisSource{&limiter.Clients{}},
 		MaxBodySize: f.graphqlMaxSize, PlanCacheBytes: f.planCacheBytes, Logger: n.log, Registerer: n.metrics,
