@@ -207,6 +207,8 @@ func (s *session) printHeaders(headers http.Header) {
 	var lines []string
 	for name, values := range headers {
 		if strings.HasPrefix(strings.ToLower(name), "x-") || name == "Retry-After" {
+			// As sent: Go's client changes the case.
+			name = strings.Replace(name, "Ratelimit", "RateLimit", 1)
 			lines = append(lines, fmt.Sprintf("     %s: %s", name, strings.Join(values, ", ")))
 		}
 	}

@@ -70,7 +70,7 @@ func (x *exchange) apply(action extplugin.Action) *answer {
 			a.status = http.StatusOK
 		}
 		for _, h := range action.Headers {
-			a.header.Set(h.Name, h.Value)
+			setSpelled(a.header, h.Name, h.Value)
 		}
 		return a
 	case extplugin.Rewrite:
@@ -102,9 +102,25 @@ func (x *exchange) rewrite(action extplugin.Action) {
 	}
 	for _, h := range action.RespHeaders {
 		if !ignoredRespHeaders[http.CanonicalHeaderKey(h.Name)] {
-			x.respHeader.Set(h.Name, h.Value)
+			setSpelled(x.respHeader, h.Name, h.Value)
 		}
 	}
+}
+
+// setSpelled sets a header under exactly this name, as nginx sends it, in place of one
+// that is spelled otherwise; those that Go's server looks at keep Go's spelling.
+func setSpelled(to http.Header, name, value string) {
+	switch http.CanonicalHeaderKey(name) {
+	case "Content-Type", "Content-Length", "Connection", "Date", "Server", "Transfer-Encoding":
+		to.Set(name, value)
+		return
+	}
+	for other := range to {
+		if strings.EqualFold(other, name) {
+			delete(to, other)
+		}
+	}
+	to[name] = []string{value}
 }
 
 // rewriteArgs replaces, for every name in changes, all arguments of the name by the

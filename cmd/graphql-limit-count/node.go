@@ -47,6 +47,9 @@ func (f *runFlags) newNode(ctx context.Context, log *zap.Logger) (*node, error) 
 }
 
 func (n *node) open(ctx context.Context, f *runFlags) error {
+	if err := f.checkDataDir(); err != nil {
+		return err
+	}
 	directory, err := n.openDirectory(f)
 	if err != nil {
 		return err
@@ -87,6 +90,8 @@ func (n *node) open(ctx context.Context, f *runFlags) error {
 // openDirectory returns the client of APISIX's Admin API, nil where there is none.
 func (n *node) openDirectory(f *runFlags) (*apisix.Client, error) {
 	if f.apisixAdminURL == "" {
+		n.log.Warn("APISIX's Admin API is not known (--apisix-admin-url): decorations are taken for any " +
+			"service, and only routes with an introspection_endpoint can be weighted")
 		return nil, nil
 	}
 	config := apisix.Config{URL: f.apisixAdminURL, Key: f.apisixAdminKey}

@@ -35,3 +35,14 @@ func TestReadmeNamesEveryAttribute(t *testing.T) {
 		require.Contains(t, attributes, "`"+name+"`")
 	}
 }
+
+// TestReadmeExampleCostsWhatItSays runs the page's offline example.
+func TestReadmeExampleCostsWhatItSays(t *testing.T) {
+	got := execute("", "cost", "--strategy", "node_quantifier", "--schema", "../../examples/shop.graphql",
+		"--decorations", "../../examples/decorations.json", "../../examples/query.graphql")
+	require.NoError(t, got.err)
+	require.Equal(t, "raw 51\ncharged 52\n", got.stdout)
+	readme, err := os.ReadFile("../../README.md")
+	require.NoError(t, err)
+	require.Contains(t, string(readme), "\n"+got.stdout)
+}

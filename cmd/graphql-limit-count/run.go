@@ -64,10 +64,10 @@ func newRun() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&f.listen, "listen", "", "unix socket to listen on, unix:/path; required, APISIX sets it")
 	flags.IntVar(&f.confExpire, "conf-expire", int(extplugin.DefaultConfTTL/time.Second), "seconds for which APISIX keeps a configuration's token; APISIX sets it")
-	flags.StringVar(&f.server, "server", serverOwn, "protocol server: "+serverOwn+", or "+serverStock+" for the stock one of apisix-go-plugin-runner")
+	flags.StringVar(&f.server, "server", serverOwn, "protocol server: "+serverOwn+", or "+serverStock+" for the stock one of apisix-go-plugin-runner, with its faults")
 	flags.StringVar(&f.socketMode, "socket-mode", "0766", "mode of the socket, octal: APISIX's workers must be able to write")
 	flags.IntVar(&f.maxConns, "max-conns", extplugin.DefaultMaxConns, "connections from APISIX at most")
-	flags.StringVar(&f.dataDir, "data-dir", "/var/lib/graphql-limit-count", "folder for the decorations and a generated admin key")
+	flags.StringVar(&f.dataDir, "data-dir", "/var/lib/graphql-limit-count", "folder for the decorations, the counters and a generated admin key")
 	flags.StringVar(&f.adminListen, "admin-listen", admin.DefaultAddress, "address of the admin endpoint, "+adminOff+" for none")
 	flags.StringVar(&f.adminKey, "admin-key", "", "key of the admin endpoint; empty generates one into DATA-DIR/admin.key")
 	flags.StringVar(&f.adminViewerKey, "admin-viewer-key", "", "key of the admin endpoint that may only read; empty for none")
@@ -148,6 +148,23 @@ func (f *runFlags) check() error {
 	}
 	if _, _, err := net.SplitHostPort(f.adminListen); err != nil {
 		return fmt.Errorf("--admin-listen %q is neither host:port nor %s", f.adminListen, adminOff)
+	}
+	return nil
+}
+
+// checkDataDir makes the data folder if it is not there, and checks that it can be
+// written to: a database says of a folder that cannot only that it cannot be opened.
+func (f *runFlags) checkDataDir() error {
+	const mode = 0o755
+	err := os.MkdirAll(f.dataDir, mode)
+	if err == nil {
+		var probe *os.File
+		if probe, err = os.CreateTemp(f.dataDir, ".write-probe-"); err == nil {
+			err = errors.Join(probe.Close(), os.Remove(probe.Name()))
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("--data-dir %s must be writable for user id %d: %w", f.dataDir, os.Geteuid(), err)
 	}
 	return nil
 }
