@@ -97,7 +97,11 @@ func (c ClusterConfig) open() *Redis { return NewCluster(c) }
 // again a fraction of a second after a replica was promoted.
 func NewCluster(cfg ClusterConfig) *Redis {
 	cfg = cfg.withDefaults()
-	client := redis.NewClusterClient(clusterOptions(cfg))
+	return newCluster(cfg, clusterOptions(cfg))
+}
+
+func newCluster(cfg ClusterConfig, options *redis.ClusterOptions) *Redis {
+	client := redis.NewClusterClient(options)
 	patience := cfg.Timeout / topologyShare
 	client.OnNewNode(func(node *redis.Client) { node.AddHook(clusterNodeHook{patience}) })
 	r := newRedis("redis cluster "+cfg.Name, cfg.Timeout, client)

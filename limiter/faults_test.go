@@ -209,6 +209,31 @@ func TestAServerBusyWithAScriptFailsTheDecision(t *testing.T) {
 	recovers(t, lim)
 }
 
+func TestAServerThatLoadsItsDataFailsTheDecision(t *testing.T) {
+	server, admin := ownRedis(t, "--enable-debug-command", "yes", "--loading-process-events-interval-bytes", "1024")
+	cfg := faultConfig(server)
+	cfg.Timeout = 10 * time.Second
+	lim := newRedis(t, cfg)
+	recovers(t, lim)
+	require.NoError(t, admin.Do(t.Context(), "DEBUG", "POPULATE", "2000").Err())
+	require.NoError(t, admin.ConfigSet(t.Context(), "key-load-delay", "250").Err()) // microseconds
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		loading := redis.NewClient(&redis.Options{Addr: server.Addr(), ReadTimeout: -1, MaxRetries: -1})
+		defer loading.Close()
+		_ = loading.Do(context.Background(), "DEBUG", "RELOAD").Err()
+	}()
+	require.Eventually(t, func() bool {
+		_, err := lim.Charge(t.Context(), "client", 0, quota(10, time.Hour))
+		return redis.HasErrorPrefix(err, "LOADING")
+	}, 10*time.Second, time.Millisecond)
+	require.ErrorContains(t, refusedWithin(t, lim, 0), "LOADING")
+	<-done
+	recovers(t, lim)
+	require.Equal(t, "2", counterValue(t, admin, "client"), "a refused command charged nothing")
+}
+
 // cuttingProxy forwards connections to a server, and on demand swallows its answers.
 type cuttingProxy struct {
 	listener net.Listener

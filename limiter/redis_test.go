@@ -3,6 +3,8 @@ package limiter_test
 import (
 	"context"
 	"fmt"
+	"os"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -314,12 +316,46 @@ func TestEqualSettingsShareOneClientUntilTheLastLetsGo(t *testing.T) {
 }
 
 func TestManyConfigurationsLeaveNothingBehind(t *testing.T) {
+	redisStore().open(t)
+	clusterStore().open(t)
+	sentinelStore().open(t)
+	server, err := sharedRedis()
+	require.NoError(t, err)
+	cluster, err := sharedCluster()
+	require.NoError(t, err)
+	group, err := sharedGroup()
+	require.NoError(t, err)
+	single, many, watched := redisConfig(server), clusterConfig(cluster), sentinelConfig(group)
 	var clients limiter.Clients
+	goroutines, descriptors := runtime.NumGoroutine(), openDescriptors(t)
 	for i := range 10_000 {
-		_, release := clients.Redis(limiter.RedisConfig{Host: "127.0.0.1", Database: i % 7})
-		release()
+		single.Database, watched.Database, many.Name = i%7, i%7, fmt.Sprint("cluster", i%7)
+		for _, acquire := range []func() (limiter.Limiter, func()){
+			func() (limiter.Limiter, func()) { return clients.Redis(single) },
+			func() (limiter.Limiter, func()) { return clients.Cluster(many) },
+			func() (limiter.Limiter, func()) { return clients.Sentinel(watched) },
+			func() (limiter.Limiter, func()) { return clients.Delayed(single, time.Minute) },
+		} {
+			lim, release := acquire()
+			if i%100 == 0 { // most configurations are never used
+				charge(t, lim, 1, quota(1000, time.Hour))
+			}
+			release()
+		}
 	}
+	clients.Wait()
 	require.Zero(t, limiter.ClientsHeld(&clients))
+	require.Eventually(t, func() bool {
+		// One is Eventually's own.
+		return runtime.NumGoroutine() <= goroutines+1 && openDescriptors(t) <= descriptors
+	}, 10*time.Second, 10*time.Millisecond)
+}
+
+func openDescriptors(t *testing.T) int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	require.NoError(t, err)
+	return len(entries)
 }
 
 func TestRedisKeys(t *testing.T) {

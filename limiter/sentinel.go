@@ -112,7 +112,11 @@ func (c SentinelConfig) open() *Redis { return NewSentinel(c) }
 // then closed, and decisions under way on them fail.
 func NewSentinel(cfg SentinelConfig) *Redis {
 	cfg = cfg.withDefaults()
-	client := redis.NewFailoverClient(failoverOptions(cfg))
+	return newSentinel(cfg, failoverOptions(cfg))
+}
+
+func newSentinel(cfg SentinelConfig, options *redis.FailoverOptions) *Redis {
+	client := redis.NewFailoverClient(options)
 	client.AddHook(failoverDialHook{})
 	r := newRedis("redis master "+cfg.MasterName, cfg.Timeout, client)
 	// Closing waits while a sentinel is being asked.

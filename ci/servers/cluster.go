@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -34,10 +35,13 @@ type Cluster struct {
 	Nodes []*Redis
 
 	tls bool
+	// password is the default user's, if the directives gave it one.
+	password string
 }
 
 // StartCluster starts a cluster and waits until all its slots are served and its replicas
-// are in step. Directives are added to every node's command line. Close it when done.
+// are in step. Directives are added to every node's command line; with a "--requirepass"
+// goes a "--masterauth". Close it when done.
 func StartCluster(ctx context.Context, directives ...string) (*Cluster, error) {
 	return startCluster(ctx, nil, directives)
 }
@@ -78,6 +82,9 @@ func (c *Cluster) untilEnd(tb testing.TB, err error) *Cluster {
 
 func startCluster(ctx context.Context, cert *Certificate, directives []string) (*Cluster, error) {
 	c := &Cluster{Nodes: make([]*Redis, 2*clusterMasters), tls: cert != nil}
+	if i := slices.Index(directives, "--requirepass"); i >= 0 && i+1 < len(directives) {
+		c.password = directives[i+1]
+	}
 	var starting errgroup.Group
 	for i := range c.Nodes {
 		starting.Go(func() (err error) {
@@ -163,7 +170,7 @@ func (c *Cluster) introduce(ctx context.Context, clients []*redis.Client) error 
 // Client returns a client of one node, for tests to look at it and to change it. It sends
 // what it is told to that node, and does not follow redirections. Close it when done.
 func (c *Cluster) Client(node *Redis) *redis.Client {
-	options := &redis.Options{Addr: node.Addr(), Protocol: 2, DisableIdentity: true, MaxRetries: -1}
+	options := &redis.Options{Addr: node.Addr(), Password: c.password, Protocol: 2, DisableIdentity: true, MaxRetries: -1}
 	if c.tls {
 		options.TLSConfig = &tls.Config{InsecureSkipVerify: true} //nolint:gosec // a test's own server
 	}
