@@ -37,8 +37,31 @@ func (f *front) proxy(w http.ResponseWriter, x *exchange) {
 			x.send(w, &answer{status: http.StatusBadGateway})
 		},
 	}
-	proxy.ServeHTTP(w, x.request)
+	proxy.ServeHTTP(&spelling{ResponseWriter: w, names: x.respHeader}, x.request)
 }
+
+// spelling sends the headers that plugins set as they spelled them: the proxy copies
+// them in Go's spelling.
+type spelling struct {
+	http.ResponseWriter
+	names http.Header
+}
+
+// WriteHeader sends the headers.
+func (s *spelling) WriteHeader(status int) {
+	h := s.Header()
+	for name := range s.names {
+		canonical := http.CanonicalHeaderKey(name)
+		if values := h[canonical]; canonical != name && values != nil {
+			delete(h, canonical)
+			h[name] = values
+		}
+	}
+	s.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap gives http.ResponseController the writer that can flush.
+func (s *spelling) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 
 // outgoing makes the upstream's request: the path as the client wrote it unless it was
 // rewritten, and the headers that APISIX adds.
