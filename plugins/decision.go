@@ -98,8 +98,13 @@ func (d *decision) run() {
 }
 
 // invalidConfiguration refuses everything on the route, or nothing. The fault was
-// logged when the configuration was read.
+// logged when the configuration was read, but not whose it is: that is known now.
 func (d *decision) invalidConfiguration() {
+	if d.route.told.CompareAndSwap(false, true) {
+		routeID, _ := d.request.variable(varRouteID)
+		d.plugin.options.Logger.Error("the configuration of "+Name+" on this route is invalid",
+			zap.String("route_id", routeID), zap.Bool("requests_pass", d.route.degrade), zap.Error(d.route.invalid))
+	}
 	if d.route.degrade {
 		d.outcome = passedDegraded
 		return

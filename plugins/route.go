@@ -4,6 +4,7 @@ import (
 	"errors"
 	"runtime"
 	"slices"
+	"sync/atomic"
 
 	"graphql-limit-count/cost"
 	"graphql-limit-count/limiter"
@@ -19,6 +20,8 @@ type route struct {
 	// invalid is why the configuration is none; then only degrade counts.
 	invalid error
 	degrade bool
+	// told: the log knows a route that has the invalid configuration.
+	told atomic.Bool
 
 	limiter limiter.Limiter
 	// quotas are what a request is charged to, in order.

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
 	"graphql-limit-count/limiter"
@@ -60,11 +61,31 @@ func (n *node) openCounters(ctx context.Context, f *runFlags) (*limiter.Local, e
 		n.log.Warn("the runner before this one did not hand over its counters in time")
 	}
 	c.restore()
+	n.metrics.MustRegister(c.collectors()...)
 	n.background("saving the counters", func() error {
 		c.run(ctx, requests)
 		return nil
 	})
 	return c.local, nil
+}
+
+// collectors are the metrics of the counters. An evicted counter is a client that got
+// a fresh quota: --local-keys-max is too small.
+func (c *counters) collectors() []prometheus.Collector {
+	stat := func(of func(limiter.LocalStats) float64) func() float64 {
+		return func() float64 { return of(c.local.Stats()) }
+	}
+	return []prometheus.Collector{
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "graphql_limit_count_local_keys", Help: "Counters of policy local in memory.",
+		}, stat(func(s limiter.LocalStats) float64 { return float64(s.Keys) })),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "graphql_limit_count_local_keys_expired_total", Help: "Counters freed because their window had ended.",
+		}, stat(func(s limiter.LocalStats) float64 { return float64(s.Expired) })),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "graphql_limit_count_local_keys_evicted_total", Help: "Live counters that made room for new ones.",
+		}, stat(func(s limiter.LocalStats) float64 { return float64(s.Evicted) })),
+	}
 }
 
 // restore reads what was saved last.
