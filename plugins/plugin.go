@@ -51,10 +51,14 @@ type SchemaSource interface {
 	Schema(ctx context.Context, of introspect.Request) (*cost.Schema, error)
 }
 
-// RedisSource shares connections to Redis.
+// RedisSource shares connections to Redis. Each method returns a limiter for the
+// settings, and what gives it up again. *limiter.Clients is one.
 type RedisSource interface {
-	// Redis returns a limiter for the settings, and what gives it up again.
 	Redis(settings limiter.RedisConfig) (lim limiter.Limiter, release func())
+	Cluster(settings limiter.ClusterConfig) (lim limiter.Limiter, release func())
+	Sentinel(settings limiter.SentinelConfig) (lim limiter.Limiter, release func())
+	// Delayed settles with the store of the settings once an interval.
+	Delayed(settings limiter.StoreConfig, interval time.Duration) (lim limiter.Limiter, release func())
 }
 
 // Options are what the plugin works with.
@@ -64,7 +68,7 @@ type Options struct {
 	Schemas SchemaSource
 	// Local counts under policy "local". Required.
 	Local limiter.Limiter
-	// Redis counts under policy "redis". Required.
+	// Redis counts under the other policies. Required.
 	Redis RedisSource
 	// MaxBodySize is the limit of a request's body in bytes for configurations
 	// that set none; 0 or less means DefaultMaxBodySize.

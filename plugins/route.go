@@ -93,25 +93,6 @@ func (rt *route) neededVariables() []string {
 	return names
 }
 
-// limiter returns the counters of a configuration's policy.
-func (p *Plugin) limiter(cfg *Config) (limiter.Limiter, func()) {
-	if cfg.Policy != PolicyRedis {
-		return p.options.Local, func() {}
-	}
-	return p.options.Redis.Redis(limiter.RedisConfig{
-		Host:             cfg.RedisHost,
-		Port:             cfg.RedisPort,
-		Username:         cfg.RedisUsername,
-		Password:         cfg.RedisPassword,
-		Database:         int(cfg.RedisDatabase),
-		Timeout:          cfg.RedisTimeout.Duration(),
-		KeepAliveTimeout: cfg.RedisKeepaliveTimeout.Duration(),
-		PoolSize:         int(cfg.RedisKeepalivePool),
-		TLS:              cfg.RedisSSL,
-		TLSVerify:        cfg.RedisSSLVerify,
-	})
-}
-
 func newQuotas(cfg *Config) []quota {
 	if cfg.Rules == nil {
 		return []quota{{

@@ -80,8 +80,10 @@ func (n *node) open(ctx context.Context, f *runFlags) error {
 	if err != nil {
 		return err
 	}
+	clients := &limiter.Clients{}
+	n.onClose(clients.Wait)
 	n.plugin = plugins.New(plugins.Options{
-		Models: models, Schemas: schemas, Local: local, Redis: redisSource{&limiter.Clients{}},
+		Models: models, Schemas: schemas, Local: local, Redis: clients,
 		MaxBodySize: f.graphqlMaxSize, PlanCacheBytes: f.planCacheBytes, Logger: n.log, Registerer: n.metrics,
 	})
 	return n.openAdmin(ctx, f, admin.Config{Store: store, Models: models, Reclaimer: reclaimer})
@@ -172,12 +174,4 @@ func (n *node) close() {
 	for i := len(n.closers) - 1; i >= 0; i-- {
 		n.closers[i]()
 	}
-}
-
-// redisSource gives the plugin its limiters from shared clients.
-type redisSource struct{ clients *limiter.Clients }
-
-// Redis implements plugins.RedisSource.
-func (s redisSource) Redis(settings limiter.RedisConfig) (limiter.Limiter, func()) {
-	return s.clients.Redis(settings)
 }
