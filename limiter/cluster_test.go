@@ -118,6 +118,7 @@ func TestOneReachableSeedIsEnough(t *testing.T) {
 }
 
 func TestAClusterOverTLS(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	cluster := servers.RunClusterTLS(t, certificate)
 	for _, verify := range []bool{true, false} {
 		cfg := clusterConfig(cluster)
@@ -136,6 +137,7 @@ func TestAClusterOverTLS(t *testing.T) {
 }
 
 func TestASlotThatMovesIsFollowed(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	cluster := servers.RunCluster(t)
 	ctx := t.Context()
 	cfg := clusterConfig(cluster)
@@ -181,6 +183,7 @@ func TestASlotThatMovesIsFollowed(t *testing.T) {
 }
 
 func TestAClusterFailsOver(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	cluster := servers.RunCluster(t, "--requirepass", "cluster-secret", "--masterauth", "cluster-secret")
 	cases := map[string]struct {
 		begin func(t *testing.T, node *servers.Redis)

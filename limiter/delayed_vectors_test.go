@@ -61,6 +61,7 @@ func (c *delayedCase) run(t *testing.T) {
 		Limit: c.Conf.Count, Window: limiter.WindowSeconds(c.Conf.TimeWindow),
 		Type: limiter.WindowType(c.Conf.WindowType),
 	}
+	var last limiter.Result
 	for i, request := range c.Requests {
 		got, err := delayed.Charge(t.Context(), "client", 1, q)
 		require.NoError(t, err)
@@ -70,5 +71,12 @@ func (c *delayedCase) run(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, remaining, got.Remaining, "request %d", i+1)
 		}
+		last = got
 	}
+	require.False(t, last.Allowed, "all of it is spent")
+	require.NoError(t, delayed.Settle(t.Context()))
+	settled, err := store.Charge(t.Context(), "client", 0, q)
+	require.NoError(t, err)
+	require.Zero(t, settled.Remaining)
+	require.True(t, settled.Allowed, "and no more than that")
 }

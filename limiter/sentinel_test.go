@@ -92,6 +92,7 @@ func TestAReplicaRefusesCharges(t *testing.T) {
 }
 
 func TestSentinelsFailOver(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	cases := map[string]struct {
 		begin func(t *testing.T, node *servers.Redis)
 		end   func(t *testing.T, node *servers.Redis)
@@ -149,6 +150,7 @@ func chargeTogether(t *testing.T, lim limiter.Limiter) {
 }
 
 func TestASentinelThatHangsIsPassedOver(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	group := servers.RunSentinels(t, servers.SentinelConfig{})
 	cfg := limiter.SentinelConfig{Sentinels: group.SentinelAddrs(), MasterName: group.MasterName}
 	lim := newSentinel(t, cfg)

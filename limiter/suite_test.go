@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -173,6 +174,39 @@ func TestConcurrentMixedCostsNeverExceedTheLimit(t *testing.T) {
 				require.NoError(t, err)
 				if got.Allowed {
 					require.Equal(t, limit-sum, got.Remaining)
+				}
+			})
+		}
+	})
+}
+
+func TestManyClientsAtOnceNeverExceedTheirLimits(t *testing.T) {
+	const goroutines, keys, limit = 200, 50, 600
+	forEachStore(t, func(t *testing.T, s store) {
+		for kind, q := range longQuotas(limit) {
+			t.Run(kind, func(t *testing.T) {
+				lim, _ := s.open(t)
+				var admitted [keys]atomic.Int64
+				var wg sync.WaitGroup
+				for range goroutines {
+					wg.Go(func() {
+						for i := range keys {
+							cost := 1 + rand.Int64N(10)
+							r, err := lim.Charge(context.Background(), fmt.Sprint("client", i), cost, q)
+							if err != nil {
+								t.Error(err)
+								return
+							}
+							if r.Allowed {
+								admitted[i].Add(cost)
+							}
+						}
+					})
+				}
+				wg.Wait()
+				for i := range keys {
+					require.LessOrEqual(t, admitted[i].Load(), int64(limit))
+					require.Greater(t, admitted[i].Load(), int64(limit-10), "what does not fit is less than the dearest")
 				}
 			})
 		}
