@@ -90,50 +90,74 @@ func (e *delayedEntry) decide(q *Quota, cost, now int64) Result {
 	return r
 }
 
+// step is what a charge has to do next.
+type step int
+
+const (
+	stepDecided step = iota // nothing: it is decided
+	stepAgain               // look for the key's entry again: this one is gone
+	stepClosed              // fail: the Delayed is closed
+	stepWait                // wait for the request that is under way
+	stepRefresh             // ask for the state, which is old; the charge holds busy
+	stepAsk                 // charge in Redis; the charge holds busy
+)
+
 // chargeEntry charges an entry. It is not decided, without an error, when the entry is
 // gone.
 func (d *Delayed) chargeEntry(ctx context.Context, e *delayedEntry, cost int64, q *Quota) (r Result, decided bool, err error) {
-	var bounded context.Context
+	r, next, busy := d.step(e, cost, q)
+	if next == stepDecided {
+		return r, true, nil
+	}
+	// Whatever Redis is asked from here on takes the time of one decision.
+	ctx, cancel := context.WithTimeout(ctx, d.store.timeout)
+	defer cancel()
 	for {
-		e.mu.Lock()
-		now := d.nanos()
-		switch {
-		case d.closed.Load():
-			e.mu.Unlock()
-			return Result{}, false, d.errClosed()
-		case e.gone:
-			e.mu.Unlock()
-			return Result{}, false, nil
-		case e.live(now) && d.fresh(e, now):
-			r = e.decide(q, cost, now)
-			e.mu.Unlock()
+		switch next {
+		case stepDecided:
 			return r, true, nil
-		}
-		if bounded == nil {
-			var cancel context.CancelFunc
-			bounded, cancel = context.WithTimeout(ctx, d.store.timeout)
-			defer cancel()
-		}
-		if busy := e.busy; busy != nil {
-			e.mu.Unlock()
-			if err := d.await(bounded, busy); err != nil {
-				return Result{}, false, err
-			}
-			continue
-		}
-		live := e.live(now)
-		e.busy = make(chan struct{})
-		e.mu.Unlock()
-		if live {
-			err = d.refresh(bounded, e)
-		} else {
-			r, err = d.ask(bounded, e, cost, q)
-		}
-		d.idle(e)
-		if err != nil || !live {
+		case stepAgain:
+			return Result{}, false, nil
+		case stepClosed:
+			return Result{}, false, d.errClosed()
+		case stepWait:
+			err = d.await(ctx, busy)
+		case stepRefresh:
+			err = d.refresh(ctx, e)
+			d.idle(e)
+		case stepAsk:
+			r, err = d.ask(ctx, e, cost, q)
+			d.idle(e)
 			return r, err == nil, err
 		}
+		if err != nil {
+			return Result{}, false, err
+		}
+		r, next, busy = d.step(e, cost, q)
 	}
+}
+
+// step decides a charge if what is known allows it, or says what to do next.
+func (d *Delayed) step(e *delayedEntry, cost int64, q *Quota) (r Result, next step, busy <-chan struct{}) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := d.nanos()
+	live := e.live(now)
+	switch {
+	case d.closed.Load():
+		return Result{}, stepClosed, nil
+	case e.gone:
+		return Result{}, stepAgain, nil
+	case live && d.fresh(e, now):
+		return e.decide(q, cost, now), stepDecided, nil
+	case e.busy != nil:
+		return Result{}, stepWait, e.busy
+	}
+	e.busy = make(chan struct{})
+	if live {
+		return Result{}, stepRefresh, nil
+	}
+	return Result{}, stepAsk, nil
 }
 
 // fresh reports whether what is known of the window may be decided from: it is not older

@@ -84,7 +84,8 @@ func fixedReply(reply []int64) (consumed int64, reset time.Duration, err error) 
 
 // settleFixed adds what was admitted elsewhere, once however often it is sent, and returns
 // what the window then holds and the time to its end. A window that Redis does not have
-// (any more) is opened for the time that is left of it.
+// (any more) is opened for the time that is left of it: a server that lost its data learns
+// this part of it again, and a settlement that comes too late is forgotten at once.
 func settleFixed(ctx context.Context, c redis.Scripter, s *settlement, left time.Duration) (consumed int64, reset time.Duration, err error) {
 	reply, err := fixedScript.Run(ctx, c, s.keys(), s.amount, roundUp(left, time.Millisecond), -1, s.id).Int64Slice()
 	if err != nil {

@@ -1,8 +1,10 @@
 // Package limiter counts what clients have spent and says whether a charge still fits.
 //
 // The contract is [Limiter]: charge a cost to a key under a [Quota], now. [Local] keeps
-// the counters in this process, [Redis] keeps them in a Redis server that several
-// processes share; both obey the same rules and pass the same suite.
+// the counters in this process, [Redis] keeps them in Redis (one server, a cluster, or the
+// master that sentinels name), where several processes share them; all obey the same rules
+// and pass the same suite. [Delayed] decides from memory and settles with Redis once an
+// interval. [Clients] shares the connections of equal settings.
 //
 // # Fixed windows
 //
