@@ -19,21 +19,11 @@ type gate struct {
 // its field work.
 var gated = []gate{
 	{"introspection_ttl", otherThan(json.Number("0"))},
-	{"sync_interval", otherThan(json.Number("-1"))},
-	{"policy", oneOf(PolicyRedisCluster, PolicyRedisSentinel)},
-	{"redis_cluster_nodes", present},
-	{"redis_cluster_name", present},
-	{"redis_cluster_ssl", otherThan(false)},
-	{"redis_cluster_ssl_verify", otherThan(false)},
-	{"redis_sentinels", present},
-	{"redis_master_name", present},
-	{"redis_role", otherThan("master")},
-	{"redis_connect_timeout", otherThan(json.Number("1000"))},
-	{"redis_read_timeout", otherThan(json.Number("1000"))},
-	{"sentinel_username", present},
-	{"sentinel_password", present},
 	{"redis_host", isReference},
 	{"redis_password", isReference},
+	{"redis_cluster_nodes", isReference},
+	{"redis_sentinels", isReference},
+	{"sentinel_password", isReference},
 	{"introspection_headers", isReference},
 }
 
@@ -69,17 +59,8 @@ func shownValue(field string, value any) string {
 	}
 }
 
-func present(any) bool { return true }
-
 func otherThan(supported any) func(any) bool {
 	return func(value any) bool { return value != supported }
-}
-
-func oneOf(refused ...string) func(any) bool {
-	return func(value any) bool {
-		text, _ := value.(string)
-		return slices.Contains(refused, text)
-	}
 }
 
 // secretSchemes are how references to a secret kept elsewhere begin.
@@ -90,6 +71,8 @@ func isReference(value any) bool {
 	switch v := value.(type) {
 	case string:
 		return slices.ContainsFunc(secretSchemes, func(scheme string) bool { return strings.HasPrefix(v, scheme) })
+	case []any:
+		return slices.ContainsFunc(v, isReference)
 	case map[string]any:
 		for _, item := range v {
 			if isReference(item) {

@@ -1,9 +1,9 @@
 package plugins_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"slices"
@@ -14,8 +14,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
 
-	"graphql-limit-count/ci/servers"
+	"graphql-limit-count/limiter"
 	"graphql-limit-count/plugins"
 )
 
@@ -27,13 +28,6 @@ const counterCases = 131
 func TestCounterVectors(t *testing.T) {
 	var file struct{ Cases []json.RawMessage }
 	readVectors(t, "counter.json", &file)
-	certificate, err := servers.NewCertificate(t.TempDir())
-	require.NoError(t, err)
-	stores := &redisServers{
-		plain:  servers.RunRedis(t),
-		secret: servers.RunRedis(t, "--requirepass", "foobared"),
-		tls:    servers.RunRedisTLS(t, certificate),
-	}
 	ran, contradicted := 0, maps.Clone(counterContradictions)
 	for _, text := range file.Cases {
 		var level struct{ Level string }
@@ -46,10 +40,10 @@ func TestCounterVectors(t *testing.T) {
 		ran++
 		delete(contradicted, c.ID)
 		t.Run(c.ID, func(t *testing.T) {
-			if capability := c.waitsFor(t); capability != "" {
+			if capability := c.waitsFor(); capability != "" {
 				t.Skip("waits for " + capability)
 			}
-			r := &counterRun{counterCase: c, redis: stores}
+			r := &counterRun{counterCase: c}
 			r.run(t)
 		})
 	}
@@ -61,8 +55,8 @@ func TestCounterVectors(t *testing.T) {
 type counterRun struct {
 	counterCase
 	site    *site
-	redis   *redisServers
-	store   *redis.Client // nil under policy local
+	store   []*redis.Client // every server that has counters
+	dead    int             // a port that nothing listens on
 	elapsed time.Duration
 	ends    map[string]time.Duration // of the windows in the store, on the clock of elapsed
 	reset   float64                  // the X-RateLimit-Reset before
@@ -78,7 +72,7 @@ func (r *counterRun) run(t *testing.T) {
 		want = contradiction.want
 	}
 	require.Len(t, want, len(r.Requests))
-	if r.Conf["window_type"] == plugins.WindowSliding && r.Policy == plugins.PolicyRedis {
+	if r.Conf["window_type"] == plugins.WindowSliding && r.Policy == plugins.PolicyRedis && r.Conf["sync_interval"] == nil {
 		// Sliding windows are aligned to the clock, and Redis's cannot be moved; package
 		// limiter shows that both stores count alike.
 		t.Log("run in memory, where time can pass")
@@ -102,11 +96,31 @@ func (r *counterRun) run(t *testing.T) {
 
 // accepted checks a case that is about the configuration only.
 func (r *counterRun) accepted(t *testing.T) {
-	require.Equal(t, map[string]any{"config": "accepted"}, r.Expect)
 	text, err := json.Marshal(r.Conf)
 	require.NoError(t, err)
-	_, err = plugins.ParseConfig(text)
+	if r.Expect["config"] == "accepted" {
+		_, err = plugins.ParseConfig(text)
+		require.NoError(t, err)
+		return
+	}
+	require.Len(t, r.Expect, 2)
+	given := &givenSettings{}
+	rt, err := plugins.New(plugins.Options{Redis: given, Logger: zap.NewNop()}).ParseConf(text)
 	require.NoError(t, err)
+	require.NoError(t, rt.(io.Closer).Close())
+	require.EqualValues(t, r.Expect["client_keepalive_timeout"], given.cluster.KeepAliveTimeout.Milliseconds())
+	require.EqualValues(t, r.Expect["client_keepalive_connections"], given.cluster.PoolSize)
+}
+
+// givenSettings remembers what clusters it was asked for.
+type givenSettings struct {
+	limiter.Clients
+	cluster limiter.ClusterConfig
+}
+
+func (g *givenSettings) Cluster(settings limiter.ClusterConfig) (limiter.Limiter, func()) {
+	g.cluster = settings
+	return g.Clients.Cluster(settings)
 }
 
 // maxNestedCost is the largest cost that is made by nesting; the parser's bound is 500.
@@ -126,16 +140,10 @@ func (r *counterRun) conf(t *testing.T, conf map[string]any) map[string]any {
 		conf["cost_strategy"] = plugins.StrategyNodeQuantifier
 		conf["introspection_endpoint"] = r.site.upstream.URL + "/schema"
 	}
-	if conf["policy"] == plugins.PolicyRedis {
-		server := r.redis.of(&r.counterCase)
-		conf["redis_host"], conf["redis_port"] = server.Host, server.Port
-	}
 	if r.BackendDown != "" {
 		require.Equal(t, "connection refused", r.BackendDown)
-		port, err := servers.FreePort()
-		require.NoError(t, err)
-		conf["redis_port"] = port
 	}
+	r.setStore(t, conf)
 	return conf
 }
 
@@ -186,6 +194,9 @@ func (r *counterRun) putRoute(t *testing.T, id string, conf map[string]any, labe
 			require.NoError(t, err)
 			conf["redis_database"] = database
 		}
+		if r.Context == "route 1 has count 2, route 2 has count 1" && id == "2" {
+			conf["count"] = 1
+		}
 		route["plugins"] = limited(t, "ext-plugin-pre-req", conf)
 	}
 	r.site.put(t, "routes/"+id, route)
@@ -203,8 +214,11 @@ func (r *counterRun) prepare(t *testing.T) {
 		times, before.Vars = 2, map[string]string{"http_a": "1"}
 	case "SCRIPT FLUSH and FLUSHALL were issued":
 		r.request(t, before, counterExpect{Status: 200}) // so that the script was known
-		require.NoError(t, r.store.ScriptFlush(context.Background()).Err())
-		require.NoError(t, r.store.FlushAll(context.Background()).Err())
+		r.flushScripts(t)
+		r.flush(t)
+	case "every node's script cache was flushed":
+		r.request(t, before, counterExpect{Status: 200})
+		r.flushScripts(t)
 	default:
 		t.Fatalf("a precondition that this test does not know: %s", r.Precondition)
 	}

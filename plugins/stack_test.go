@@ -51,6 +51,7 @@ type stack struct {
 	clock    *clock // of the local counters
 	registry *prometheus.Registry
 	logs     *observer.ObservedLogs
+	redis    *limiter.Clients
 	plugin   *plugins.Plugin
 	server   *extplugin.Server
 	socket   string
@@ -68,7 +69,8 @@ func startStack(tb testing.TB, cfg stackConfig) *stack {
 func startStackAt(tb testing.TB, socket string, cfg stackConfig) *stack {
 	tb.Helper()
 	core, logs := observer.New(zapcore.WarnLevel)
-	s := &stack{clock: newClock(), registry: prometheus.NewRegistry(), logs: logs, socket: socket}
+	s := &stack{clock: newClock(), registry: prometheus.NewRegistry(), logs: logs, redis: &limiter.Clients{}, socket: socket}
+	tb.Cleanup(s.redis.Wait)
 	local := limiter.NewLocal(limiter.LocalConfig{Now: s.clock.Now})
 	tb.Cleanup(local.Close)
 	if cfg.schemas == nil {
@@ -80,7 +82,7 @@ func startStackAt(tb testing.TB, socket string, cfg stackConfig) *stack {
 		cfg.models = models{}
 	}
 	s.plugin = plugins.New(plugins.Options{
-		Models: cfg.models, Schemas: cfg.schemas, Local: local, Redis: &limiter.Clients{},
+		Models: cfg.models, Schemas: cfg.schemas, Local: local, Redis: s.redis,
 		MaxBodySize: cfg.maxBodySize, Logger: zap.New(core), Registerer: s.registry,
 	})
 	logged := newClock() // a second passes from one failure to the next
