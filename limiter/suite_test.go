@@ -181,16 +181,19 @@ func TestConcurrentMixedCostsNeverExceedTheLimit(t *testing.T) {
 }
 
 func TestManyClientsAtOnceNeverExceedTheirLimits(t *testing.T) {
-	const goroutines, keys, limit = 200, 50, 600
+	const goroutines, limit = 200, 600
 	forEachStore(t, func(t *testing.T, s store) {
 		for kind, q := range longQuotas(limit) {
 			t.Run(kind, func(t *testing.T) {
 				lim, _ := s.open(t)
-				var admitted [keys]atomic.Int64
+				admitted := make([]atomic.Int64, 50)
+				if kind != "fixed" {
+					admitted = admitted[:10] // the script runs alike whatever the key
+				}
 				var wg sync.WaitGroup
 				for range goroutines {
 					wg.Go(func() {
-						for i := range keys {
+						for i := range admitted {
 							cost := 1 + rand.Int64N(10)
 							r, err := lim.Charge(context.Background(), fmt.Sprint("client", i), cost, q)
 							if err != nil {
@@ -204,7 +207,7 @@ func TestManyClientsAtOnceNeverExceedTheirLimits(t *testing.T) {
 					})
 				}
 				wg.Wait()
-				for i := range keys {
+				for i := range admitted {
 					require.LessOrEqual(t, admitted[i].Load(), int64(limit))
 					require.Greater(t, admitted[i].Load(), int64(limit-10), "what does not fit is less than the dearest")
 				}
