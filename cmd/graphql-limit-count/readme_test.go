@@ -25,14 +25,35 @@ func TestReadmeNamesEveryAttribute(t *testing.T) {
 	require.NoError(t, json.Unmarshal(plugins.ConfigSchema(), &schema))
 	require.NotEmpty(t, schema.Properties)
 	for name := range schema.Properties {
-		// Their policies are named as refused, with all their fields.
-		refused := strings.HasPrefix(name, "redis_cluster_") || strings.Contains(name, "sentinel") ||
-			name == "redis_master_name" || name == "redis_role" ||
-			name == "redis_connect_timeout" || name == "redis_read_timeout"
-		if name == "_meta" || refused {
+		if name == "_meta" {
 			continue
 		}
 		require.Contains(t, attributes, "`"+name+"`")
+	}
+}
+
+// TestReadmeTiersAreValid reads the configurations of the section on tiers.
+func TestReadmeTiersAreValid(t *testing.T) {
+	readme, err := os.ReadFile("../../README.md")
+	require.NoError(t, err)
+	for name, want := range map[string]struct {
+		count, window int64
+		key           string
+	}{
+		"anonymous": {1000, 60, "remote_addr"}, "consumer": {5000, 3600, "consumer_name"}, "gold": {50000, 3600, "consumer_name"},
+	} {
+		_, conf, found := strings.Cut(string(readme), "\n"+name+"='")
+		require.True(t, found, name)
+		conf, _, _ = strings.Cut(conf, "'\n")
+		cfg, err := plugins.ParseConfig([]byte(conf))
+		require.NoError(t, err, name)
+		count, err := cfg.Count.Resolve(nil)
+		require.NoError(t, err)
+		window, err := cfg.TimeWindow.Resolve(nil)
+		require.NoError(t, err)
+		require.Equal(t, want.count, count)
+		require.Equal(t, want.window, window)
+		require.Equal(t, want.key, cfg.Key)
 	}
 }
 
