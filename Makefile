@@ -12,6 +12,7 @@ build: ## one static binary at bin/graphql-limit-count
 
 test: ## everything, with the race detector; starts and stops its own servers
 	$(GO) test -race -p $(PARALLEL) -timeout 14m ./...
+	$(GO) test -run RulesReadPlainly ./cost
 
 demo: build ## upstream, gateway and runner with sample requests; ONESHOT=1 exits after them
 	./bin/graphql-limit-count demo $(if $(ONESHOT),--oneshot)

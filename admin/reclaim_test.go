@@ -124,8 +124,9 @@ func TestDeletedServicesAreReclaimedInTheBackground(t *testing.T) {
 	}
 	background(t, e.reclaimer.Run)
 	e.deleteService("shop")
-	require.Eventually(t, func() bool { return e.stored("shop") == 0 }, patience, testPoll)
-	require.Nil(t, e.models.Model("shop"))
+	require.Eventually(t, func() bool {
+		return e.stored("shop") == 0 && e.models.Model("shop") == nil
+	}, patience, testPoll)
 	require.Equal(t, 1, e.stored("blog"))
 }
 

@@ -175,7 +175,9 @@ func sentinelStore() store {
 			admin := group.Client(master)
 			t.Cleanup(func() { require.NoError(t, admin.Close()) })
 			require.NoError(t, admin.FlushAll(t.Context()).Err())
-			l := limiter.NewSentinel(sentinelConfig(group))
+			cfg := sentinelConfig(group)
+			cfg.ConnectTimeout, cfg.ReadTimeout = cfg.Timeout, cfg.Timeout
+			l := limiter.NewSentinel(cfg)
 			t.Cleanup(l.Close)
 			return l, func(d time.Duration) { expireSooner(t, admin, d) }
 		},

@@ -200,6 +200,7 @@ func nodeReady(ctx context.Context, client *redis.Client) error {
 	if !strings.Contains(info, "cluster_state:ok") {
 		return errors.New("its cluster is not ok")
 	}
+	//lint:ignore SA1019 every release answers it, CLUSTER SHARDS only those from 7.0 on
 	slots, err := client.ClusterSlots(ctx).Result()
 	if err != nil {
 		return err
@@ -227,6 +228,7 @@ func (c *Cluster) Owner(ctx context.Context, asker *Redis, key string) (owner *R
 	if err != nil {
 		return nil, 0, fmt.Errorf("asking node %s for a slot: %w", asker.Addr(), err)
 	}
+	//lint:ignore SA1019 every release answers it, CLUSTER SHARDS only those from 7.0 on
 	slots, err := client.ClusterSlots(ctx).Result()
 	if err != nil {
 		return nil, 0, fmt.Errorf("asking node %s for its slots: %w", asker.Addr(), err)
