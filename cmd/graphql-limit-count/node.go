@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/apache/apisix-go-plugin-runner/pkg/plugin"
 	"github.com/apache/apisix-go-plugin-runner/pkg/runner"
@@ -80,7 +82,7 @@ func (n *node) open(ctx context.Context, f *runFlags) error {
 	if err != nil {
 		return err
 	}
-	clients := &limiter.Clients{}
+	clients := &limiter.Clients{SettleFailed: n.oncePerSecond("settling counters with Redis failed")}
 	n.onClose(clients.Wait)
 	n.plugin = plugins.New(plugins.Options{
 		Models: models, Schemas: schemas, Local: local, Redis: clients,
@@ -151,6 +153,17 @@ func (f *runFlags) serveStock(n *node, level zapcore.Level) error {
 	}
 	runner.Run(runner.RunnerConfig{LogLevel: level})
 	return nil
+}
+
+// oncePerSecond returns what logs an error, at most once a second.
+func (n *node) oncePerSecond(what string) func(error) {
+	var next atomic.Int64
+	return func(err error) {
+		now, due := time.Now(), next.Load()
+		if now.UnixNano() >= due && next.CompareAndSwap(due, now.Add(time.Second).UnixNano()) {
+			n.log.Error(what, zap.Error(err))
+		}
+	}
 }
 
 func (n *node) onClose(closer func()) { n.closers = append(n.closers, closer) }
