@@ -1,6 +1,7 @@
 package plugins_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
@@ -40,6 +41,27 @@ func TestCredentials(t *testing.T) {
 			log := s.logged(t)
 			require.Contains(t, log, c.log)
 			require.NotContains(t, log, "secret")
+		})
+	}
+}
+
+// TestALeastPrivilegedUser: Redis checks what a script runs against the user's rights
+// too, so EVAL and EVALSHA alone are not enough.
+func TestALeastPrivilegedUser(t *testing.T) {
+	server := plainRedis(t)
+	store := redisClient(t, server, "", 0)
+	require.NoError(t, store.ACLSetUser(t.Context(), "least", "on", ">p", "~graphql-limit-count:*",
+		"~rate:graphql-limit-count:*", "+evalsha", "+eval", "+@read", "+@write", "+time").Err())
+	t.Cleanup(func() { _ = store.ACLDelUser(context.Background(), "least").Err() })
+	for _, members := range []string{
+		`"window_type":"fixed"`, `"window_type":"sliding"`, `"window_type":"leaky_bucket"`,
+		`"window_type":"fixed","sync_interval":0.1`, `"window_type":"sliding","sync_interval":0.1`,
+	} {
+		t.Run(members, func(t *testing.T) {
+			route := startStack(t, stackConfig{}).route(t, fmt.Sprintf(
+				`{"count":9,"time_window":3600,"policy":"redis","redis_host":%q,"redis_port":%d,"redis_username":"least","redis_password":"p",%s}`,
+				server.Host, server.Port, members))
+			route.send(graphQL("{a}")).costs("1")
 		})
 	}
 }
