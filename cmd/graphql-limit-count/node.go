@@ -78,12 +78,14 @@ func (n *node) open(ctx context.Context, f *runFlags) error {
 	}
 	schemas := introspect.New(source)
 	n.onClose(schemas.Close)
+	clients := &limiter.Clients{SettleFailed: n.oncePerSecond("settling counters with Redis failed")}
+	// Waiting for a Redis that hangs comes after saving the local counters: APISIX
+	// kills a second after SIGTERM.
+	n.onClose(clients.Wait)
 	local, err := n.openCounters(ctx, f)
 	if err != nil {
 		return err
 	}
-	clients := &limiter.Clients{SettleFailed: n.oncePerSecond("settling counters with Redis failed")}
-	n.onClose(clients.Wait)
 	n.plugin = plugins.New(plugins.Options{
 		Models: models, Schemas: schemas, Local: local, Redis: clients,
 		MaxBodySize: f.graphqlMaxSize, PlanCacheBytes: f.planCacheBytes, Logger: n.log, Registerer: n.metrics,
