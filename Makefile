@@ -11,7 +11,7 @@ build: ## one static binary at bin/graphql-limit-count
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/graphql-limit-count ./cmd/graphql-limit-count
 
 test: ## everything, with the race detector; starts and stops its own servers
-	$(GO) test -race -p $(PARALLEL) -timeout 14m ./...
+	$(GO) test -race -count 1 -p $(PARALLEL) -timeout 14m ./...
 	$(GO) test -run RulesReadPlainly ./cost
 
 demo: build ## upstream, gateway and runner with sample requests; ONESHOT=1 exits after them

@@ -64,7 +64,7 @@ func otherThan(supported any) func(any) bool {
 }
 
 // secretSchemes are how references to a secret kept elsewhere begin.
-var secretSchemes = []string{"$env://", "$ENV://", "$aes://", "$secret://"}
+var secretSchemes = []string{"$aes://", "$secret://"}
 
 // isReference reports whether the value, or a member of it, refers to a secret.
 func isReference(value any) bool {

@@ -80,6 +80,10 @@ func parseConfig(raw []byte) (*Config, error) {
 	}
 	members, isObject := document.(map[string]any)
 	if isObject {
+		var faults []string
+		if members, faults = resolveEnvironment(members); len(faults) > 0 {
+			return nil, &ConfigError{Faults: faults}
+		}
 		members = normalised(members)
 		document = members
 	}

@@ -179,6 +179,12 @@ func TestCounterVectorConfigurationsAreValid(t *testing.T) {
 		}
 	}
 	readVectors(t, "counter.json", &file)
+	for variable, value := range map[string]string{ // as the cases' contexts say
+		"LIMIT_COUNT_KEY": "remote_addr", "REDIS_HOST": "127.0.0.1",
+		"REDIS_NODE_0": "127.0.0.1:5000", "REDIS_NODE_1": "127.0.0.1:5001",
+	} {
+		t.Setenv(variable, value)
+	}
 	for _, c := range file.Cases {
 		if c.Level != "" || bytes.Equal(c.Conf, []byte("null")) {
 			continue // these drive a counter, and their conf is no configuration

@@ -1,7 +1,5 @@
 package plugins_test
 
-import "strings"
-
 // counterCase is a case of counter.json that is about whole requests.
 type counterCase struct {
 	ID           string           `json:"id"`
@@ -44,19 +42,6 @@ type counterExpect struct {
 	Reused         *int               `json:"redis_connection_reused_times"`
 	IsInteger      bool               `json:"remaining_is_integer"`
 	Decimals       *int               `json:"reset_max_decimals"`
-}
-
-// waitsFor names the capability that a case needs and the plugin does not have yet.
-// Servers' addresses are this test's own, so a case is about the environment only where
-// it says so.
-func (c *counterCase) waitsFor() string {
-	host, _ := c.Conf["redis_host"].(string)
-	key, _ := c.Conf["key"].(string)
-	if strings.Contains(key, "$ENV://") || c.ID == "cluster-seeds-from-environment" ||
-		c.ID != "redis-connection-reused" && strings.Contains(host, "$ENV://") {
-		return "references to the environment"
-	}
-	return ""
 }
 
 // counterContradictions are cases that say something else than the specification:

@@ -65,7 +65,8 @@ func (r *counterRun) setStore(t *testing.T, conf map[string]any) {
 		conf["redis_host"], conf["redis_port"] = "127.0.0.1", r.deadPort(t)
 		if r.BackendDown == "" {
 			server := r.server(t)
-			conf["redis_host"], conf["redis_port"] = server.Host, server.Port
+			conf["redis_port"] = server.Port
+			conf["redis_host"] = inEnvironment(t, r.Conf["redis_host"], server.Host)
 		}
 	case plugins.PolicyRedisCluster:
 		conf["redis_cluster_nodes"] = r.nodes(t, conf["redis_cluster_nodes"].([]any))
@@ -82,6 +83,19 @@ func setPatience(conf map[string]any, fields ...string) {
 			conf[field] = patience
 		}
 	}
+}
+
+// inEnvironment is a server's address as the case writes it: where that is a reference
+// to the environment, the address goes there.
+func inEnvironment(t *testing.T, written any, address string) string {
+	t.Helper()
+	text, _ := written.(string)
+	variable, reference := strings.CutPrefix(text, "$ENV://")
+	if !reference {
+		return address
+	}
+	t.Setenv(variable, address)
+	return text
 }
 
 // deadPort is one that nothing listens on, the same throughout a case: a
@@ -107,7 +121,7 @@ func (r *counterRun) nodes(t *testing.T, named []any) []string {
 	nodes := make([]string, 0, len(named))
 	for _, name := range named {
 		if i, live := liveNodes[fmt.Sprint(name)]; live && r.BackendDown == "" {
-			nodes = append(nodes, r.cluster(t).Nodes[i].Addr())
+			nodes = append(nodes, inEnvironment(t, name, r.cluster(t).Nodes[i].Addr()))
 			continue
 		}
 		nodes = append(nodes, net.JoinHostPort("127.0.0.1", strconv.Itoa(r.deadPort(t))))
