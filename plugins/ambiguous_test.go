@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"graphql-limit-count/internal/extplugin"
 )
 
@@ -30,8 +32,38 @@ func TestWhatTwoServersCouldReadDifferentlyIsRefused(t *testing.T) {
 			headers: map[string]string{"transfer-encoding": "chunked"}}, "a GET with a body"},
 		{"variables in the URL of a POST", query{body: `{"query":"{a}"}`, headers: jsonType,
 			args: []extplugin.KV{{Name: "variables", Value: "{}"}}}, "the URL has a variables argument as well"},
+		{"variables in another case in the URL of a POST", query{body: `{"query":"{a}"}`, headers: jsonType,
+			args: []extplugin.KV{{Name: "Variables", Value: "{}"}}}, "the URL has a variables argument as well"},
+		{"a list of queries in the URL of a POST", query{body: `{"query":"{a}"}`, headers: jsonType,
+			args: []extplugin.KV{{Name: "query[]", Value: "{b}"}}}, "the URL has a query argument as well"},
+		{"a query in another case in the URL of a GET", query{method: "GET",
+			args: []extplugin.KV{{Name: "query", Value: "{a}"}, {Name: "Query", Value: "{a{b}}"}}}, "the URL has query in another spelling"},
+		{"a query in another case", query{body: `{"query":"{a}","Query":"{a{b}}"}`, headers: jsonType},
+			"json body[query] is there in another spelling as well"},
+		{"variables in another letter", query{body: `{"query":"{a}","variable\u017f":{"n":1}}`, headers: jsonType},
+			"json body[variables] is there in another spelling as well"},
+		{"an operationName in another case", query{body: `{"query":"{a}","OperationName":"B"}`, headers: jsonType},
+			"json body[operationName] is there in another spelling as well"},
+		{"variables that are a string with an object", query{body: `{"query":"{a}","variables":" {\"n\":1}"}`, headers: jsonType},
+			"json body[variables] is a string"},
+		{"variables in the URL that are a string with an object", query{method: "GET", args: []extplugin.KV{
+			{Name: "query", Value: "{a}"}, {Name: "variables", Value: `"{\"n\":1}"`}}}, "variables in the URL are a string"},
 	} {
 		t.Run(c.name, func(t *testing.T) { route.send(c.request).badRequest(prefix + c.want) })
+	}
+	t.Run("variables that are any other string are ignored", func(t *testing.T) {
+		route.send(query{body: `{"query":"{a}","variables":"n"}`, headers: jsonType}).costs("1")
+	})
+	for name, more := range map[string]query{
+		"with a query":     {args: []extplugin.KV{{Name: "query", Value: "{a}"}}},
+		"with a body":      {headers: map[string]string{"content-length": "5"}},
+		"with a body type": {headers: jsonType},
+	} {
+		t.Run("a preflight "+name+" is none", func(t *testing.T) {
+			more.method = "OPTIONS"
+			more.more = []extplugin.KV{{Name: "origin", Value: "http://x"}, {Name: "access-control-request-method", Value: "POST"}}
+			require.Equal(t, 405, route.send(more).status)
+		})
 	}
 	t.Run("one header less is fine", func(t *testing.T) {
 		route.send(query{body: `{"query":"{a}"}`, headers: jsonType, more: dummies(98)}).costs("1")

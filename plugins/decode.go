@@ -73,9 +73,9 @@ func (d *decision) operations() ([]operation, error) {
 		return nil, errNoBody
 	}
 	// Some upstreams prefer the URL's members to the body's, others the reverse.
-	for _, name := range []string{"query", "variables"} {
-		if d.request.arguments().Has(name) {
-			return nil, envelopeError("the URL has a %s argument as well", name)
+	for name := range d.request.arguments() {
+		if member := resembles(name); member != "" && name != "operationName" {
+			return nil, envelopeError("the URL has a %s argument as well", member)
 		}
 	}
 	body, err := d.body()
@@ -210,6 +210,7 @@ func operationInObject(value []byte) (operation, error) {
 		return operation{}, errNoQuery
 	}
 	var query, name, variables []byte
+	other := ""
 	err := eachMember(value, func(key string, value []byte) error {
 		var member *[]byte
 		switch key {
@@ -220,6 +221,9 @@ func operationInObject(value []byte) (operation, error) {
 		case "variables":
 			member = &variables
 		default:
+			if other == "" {
+				other = resembles(key)
+			}
 			return nil
 		}
 		if *member != nil {
@@ -234,6 +238,12 @@ func operationInObject(value []byte) (operation, error) {
 	if len(query) == 0 || query[0] != '"' {
 		return operation{}, errNoQuery
 	}
+	if other != "" {
+		return operation{}, envelopeError("json body[%s] is there in another spelling as well", other)
+	}
+	if holdsObject(variables) {
+		return operation{}, envelopeError("json body[variables] is a string")
+	}
 	op := operation{query: unquote(query)}
 	if len(name) > 0 && name[0] == '"' {
 		op.name = unquote(name)
@@ -244,9 +254,40 @@ func operationInObject(value []byte) (operation, error) {
 	return op, nil
 }
 
+// requestMembers are what a GraphQL request is made of.
+var requestMembers = []string{"query", "operationName", "variables"}
+
+// resembles returns the member of a GraphQL request that some upstream takes a name
+// for, "" if none does: decoders differ in whether case counts (Go's json folds it,
+// also U+017F to s), in white space, and in reading name[] as a list.
+func resembles(name string) string {
+	name, _, _ = strings.Cut(strings.TrimSpace(name), "[")
+	for _, member := range requestMembers {
+		if strings.EqualFold(name, member) {
+			return member
+		}
+	}
+	return ""
+}
+
+// holdsObject reports whether a JSON value is a string with an object in it, which
+// some upstreams decode once more.
+func holdsObject(value []byte) bool {
+	if len(value) == 0 || value[0] != '"' {
+		return false
+	}
+	inner := trimJSON([]byte(unquote(value)))
+	return len(inner) > 0 && inner[0] == '{'
+}
+
 // operationInURL reads a GET request (GraphQL over HTTP, section 6.3).
 func operationInURL(args url.Values) ([]operation, error) {
-	for _, name := range []string{"query", "operationName", "variables"} {
+	for name := range args {
+		if member := resembles(name); member != "" && member != name {
+			return nil, envelopeError("the URL has %s in another spelling", member)
+		}
+	}
+	for _, name := range requestMembers {
 		if len(args[name]) > 1 {
 			return nil, envelopeError("the URL has more than one %s", name)
 		}
@@ -259,7 +300,11 @@ func operationInURL(args url.Values) ([]operation, error) {
 		if err := checkJSON([]byte(text)); err != nil {
 			return nil, envelopeError("variables: %s", err)
 		}
-		if value := trimJSON([]byte(text)); value[0] == '{' {
+		value := trimJSON([]byte(text))
+		if holdsObject(value) {
+			return nil, envelopeError("variables in the URL are a string")
+		}
+		if value[0] == '{' {
 			op.variables = value
 		}
 	}

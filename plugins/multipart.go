@@ -26,7 +26,11 @@ func multipartOperations(body []byte, contentType string) ([]byte, error) {
 		if err != nil {
 			return nil, envelopeError("malformed multipart body")
 		}
-		if part.FormName() != "operations" {
+		name := part.FormName()
+		if resembles(name) != "" || name != "operations" && strings.EqualFold(strings.TrimSpace(name), "operations") {
+			return nil, envelopeError("the multipart body has a part that could be taken for operations")
+		}
+		if name != "operations" {
 			continue
 		}
 		if operations != nil {

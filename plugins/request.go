@@ -110,8 +110,22 @@ func (r *request) contentLength() int64 {
 	return n
 }
 
-// preflight reports whether this is a CORS preflight (Fetch standard, section 3.2.2).
+// preflight reports whether this is a CORS preflight (Fetch standard, section 3.2.2)
+// and nothing else: one that carries a query is run by upstreams that look for one
+// before they look at the method.
 func (r *request) preflight() bool {
 	return r.Method() == "OPTIONS" && r.Header().Get("Origin") != "" &&
-		r.Header().Get("Access-Control-Request-Method") != ""
+		r.Header().Get("Access-Control-Request-Method") != "" &&
+		!r.hasBody() && r.Header().Get("Content-Type") == "" && !r.carriesOperation()
+}
+
+// carriesOperation reports whether the URL has an argument that some upstream takes
+// for a part of a GraphQL request.
+func (r *request) carriesOperation() bool {
+	for name := range r.arguments() {
+		if resembles(name) != "" {
+			return true
+		}
+	}
+	return false
 }
