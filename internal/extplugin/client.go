@@ -38,7 +38,7 @@ func (e *ErrorFrame) Error() string { return "runner answered with error " + Err
 type NamedConf struct{ Name, Value string }
 
 // KV is a header or an argument. NoValue says that there is a name only: an
-// argument without "=" in a [Call], a deletion in an [Action].
+// argument without "=" in a [Request], a deletion in an [Action].
 type KV struct {
 	Name, Value string
 	NoValue     bool
