@@ -14,8 +14,13 @@ const (
 	leakyEntry
 )
 
-// maxUse is where an entry's count of recent charges stops.
-const maxUse = 15
+const (
+	// maxUse is where an entry's count of recent charges stops.
+	maxUse = 15
+	// atLimit is the use of an entry whose last charge was refused. It does not age: to
+	// drop the entry would lift the refusal, and it ends with its window anyway.
+	atLimit = maxUse + 1
+)
 
 // entry is one counter of a shard. It is kept small: a million of them are ordinary.
 type entry struct {
@@ -26,7 +31,7 @@ type entry struct {
 	end      int64 // when everything here is forgotten, Unix ns
 	next     int32 // place of the next entry with the same hash, else noEntry
 	kind     entryKind
-	use      uint8 // recent charges, at most maxUse
+	use      uint8 // recent charges, at most maxUse, or atLimit
 }
 
 // live reports whether the entry holds numbers of this kind that still matter.
@@ -64,8 +69,20 @@ func (e *entry) note(allowed, first bool) {
 	switch {
 	case first:
 	case !allowed:
-		e.use = maxUse
-	case e.use < maxUse:
-		e.use++
+		e.use = atLimit
+	default:
+		e.use = min(e.use+1, maxUse)
 	}
+}
+
+// age forgets a charge. It reports whether the entry has no use left to forget.
+func (e *entry) age() (unused bool) {
+	switch e.use {
+	case 0:
+		return true
+	case atLimit:
+	default:
+		e.use--
+	}
+	return false
 }

@@ -64,8 +64,9 @@ type LocalStats struct {
 // Beyond MaxKeys a new key takes the place of an old one of its shard. The search goes
 // round the shard like the hand of a clock: an expired counter is taken at once, else the
 // least used of the next few, where use is the number of recent charges (ageing each time
-// the hand passes) and a refused charge counts as the heaviest use, so that neither the
-// busiest clients nor those at their limit lose their counter to a flood of new keys. The
+// the hand passes) and a refused charge counts as the heaviest use, which does not age, so
+// that neither the busiest clients nor those at their limit lose their counter to a flood
+// of new keys. The
 // bound can be exceeded by at most one key per shard.
 type Local struct {
 	maxKeys   int64

@@ -6,7 +6,7 @@ const (
 	// noEntry ends a chain.
 	noEntry int32 = -1
 	// evictionScan is how many counters an eviction compares at most.
-	evictionScan = 32
+	evictionScan = 64
 	// shrinkFraction: a shard with fewer live keys than this part of its places is
 	// rebuilt, to give the memory back after a flood.
 	shrinkFraction = 4
@@ -110,10 +110,9 @@ func (s *shard) evict(hash func(string) uint64, now int64) (found, wasExpired bo
 		if victim == noEntry || e.use < s.entries[victim].use {
 			victim = at
 		}
-		if e.use == 0 {
+		if e.age() {
 			break
 		}
-		e.use--
 	}
 	if victim == noEntry {
 		return false, false

@@ -230,7 +230,7 @@ func readRecord(data []byte) (e entry, key, rest []byte, err error) {
 	if len(data) < 2 {
 		return entry{}, nil, nil, errSnapshotRecord
 	}
-	e.kind, e.use = entryKind(data[0]), min(data[1], maxUse)
+	e.kind, e.use = entryKind(data[0]), min(data[1], atLimit)
 	size, n := binary.Uvarint(data[2:])
 	data = data[2+max(n, 0):]
 	numbers := 2
