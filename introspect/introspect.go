@@ -90,6 +90,9 @@ type Request struct {
 	Endpoint string
 	// Headers are introspection_headers, applied last.
 	Headers map[string]string
+	// TTL is introspection_ttl: how old a schema may get before the next request
+	// that uses it has it fetched again in the background. 0 or less: any age.
+	TTL time.Duration
 	// Path is the upstream path of the client's request, decoded, as APISIX's
 	// $uri. Used for a derived endpoint, up to the first question mark.
 	Path string

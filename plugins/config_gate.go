@@ -18,7 +18,6 @@ type gate struct {
 // gated lists what is not supported. An entry is removed with the change that makes
 // its field work.
 var gated = []gate{
-	{"introspection_ttl", otherThan(json.Number("0"))},
 	{"redis_host", isReference},
 	{"redis_password", isReference},
 	{"redis_cluster_nodes", isReference},
@@ -57,10 +56,6 @@ func shownValue(field string, value any) string {
 	default:
 		return ""
 	}
-}
-
-func otherThan(supported any) func(any) bool {
-	return func(value any) bool { return value != supported }
 }
 
 // secretSchemes are how references to a secret kept elsewhere begin.

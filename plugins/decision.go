@@ -175,6 +175,7 @@ func (d *decision) schema() (*cost.Schema, error) {
 	of := introspect.Request{
 		ServiceID: d.serviceID, RouteID: d.routeID,
 		Endpoint: d.route.IntrospectionEndpoint, Headers: d.route.IntrospectionHeaders,
+		TTL: d.route.IntrospectionTTL.Duration(),
 	}
 	// Asking APISIX for the Host costs an exchange: only a fetch is worth it.
 	if schema := d.plugin.options.Schemas.Cached(of); schema != nil {
