@@ -2,26 +2,15 @@ package admin
 
 import (
 	"bytes"
-	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 
 	"graphql-limit-count/cost"
+	"graphql-limit-count/decorations"
 	"graphql-limit-count/internal/validation"
-
-	"github.com/santhosh-tekuri/jsonschema/v6"
 )
-
-//go:embed decoration.schema.json
-var decorationSchemaJSON []byte
-
-// decorationSchema is compiled once, when first needed.
-var decorationSchema = sync.OnceValues(func() (*jsonschema.Schema, error) {
-	return validation.Compile("decoration.schema.json", decorationSchemaJSON)
-})
 
 // noAlternative is how APISIX ends the sentence about an id that is neither of the two
 // things an id can be; it does not go on to say why.
@@ -30,7 +19,7 @@ const noAlternative = "object matches none of the required"
 // checkDecoration validates a whole decoration, with id and service_id. The error's text is
 // APISIX's.
 func checkDecoration(object map[string]any) error {
-	schema, err := decorationSchema()
+	schema, err := decorations.Schema()
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,7 @@ import (
 
 func TestKeysAllowWhatTheirRoleMay(t *testing.T) {
 	e := startEndpoint(t, nil)
-	require.Equal(t, http.StatusCreated, e.do(http.MethodPut, decorations("shop", "d1"), `{"field_path":"Query.a"}`).status)
+	require.Equal(t, http.StatusCreated, e.do(http.MethodPut, decorationsPath("shop", "d1"), `{"field_path":"Query.a"}`).status)
 	const body = `{"field_path":"Query.a"}`
 	for _, c := range []struct {
 		rule, key, method, path string
@@ -24,19 +24,19 @@ func TestKeysAllowWhatTheirRoleMay(t *testing.T) {
 		status                  int
 		description             any
 	}{
-		{"no key", "", http.MethodGet, decorations("shop"), nil, 401, "missing apikey"},
-		{"a wrong key", "guess", http.MethodGet, decorations("shop"), nil, 401, "wrong apikey"},
-		{"a prefix of the key", testAdminKey[:5], http.MethodGet, decorations("shop"), nil, 401, "wrong apikey"},
-		{"a key in the URL", "", http.MethodGet, decorations("shop") + "?api_key=" + "x", nil, 401, "missing apikey"},
-		{"a viewer lists", testViewerKey, http.MethodGet, decorations("shop"), nil, 200, nil},
-		{"a viewer reads one", testViewerKey, http.MethodGet, decorations("shop", "d1"), nil, 200, nil},
+		{"no key", "", http.MethodGet, decorationsPath("shop"), nil, 401, "missing apikey"},
+		{"a wrong key", "guess", http.MethodGet, decorationsPath("shop"), nil, 401, "wrong apikey"},
+		{"a prefix of the key", testAdminKey[:5], http.MethodGet, decorationsPath("shop"), nil, 401, "wrong apikey"},
+		{"a key in the URL", "", http.MethodGet, decorationsPath("shop") + "?api_key=" + "x", nil, 401, "missing apikey"},
+		{"a viewer lists", testViewerKey, http.MethodGet, decorationsPath("shop"), nil, 200, nil},
+		{"a viewer reads one", testViewerKey, http.MethodGet, decorationsPath("shop", "d1"), nil, 200, nil},
 		{"a viewer reads the schema", testViewerKey, http.MethodGet, "/apisix/admin/schema/plugins/graphql-limit-count", nil, 200, nil},
-		{"a viewer must not put", testViewerKey, http.MethodPut, decorations("shop", "d1"), body, 401, "invalid method for role viewer"},
-		{"a viewer must not post", testViewerKey, http.MethodPost, decorations("shop"), body, 401, "invalid method for role viewer"},
-		{"a viewer must not patch", testViewerKey, http.MethodPatch, decorations("shop", "d1"), body, 401, "invalid method for role viewer"},
-		{"a viewer must not delete", testViewerKey, http.MethodDelete, decorations("shop", "d1"), nil, 401, "invalid method for role viewer"},
+		{"a viewer must not put", testViewerKey, http.MethodPut, decorationsPath("shop", "d1"), body, 401, "invalid method for role viewer"},
+		{"a viewer must not post", testViewerKey, http.MethodPost, decorationsPath("shop"), body, 401, "invalid method for role viewer"},
+		{"a viewer must not patch", testViewerKey, http.MethodPatch, decorationsPath("shop", "d1"), body, 401, "invalid method for role viewer"},
+		{"a viewer must not delete", testViewerKey, http.MethodDelete, decorationsPath("shop", "d1"), nil, 401, "invalid method for role viewer"},
 		{"the schema needs a key", "", http.MethodGet, "/apisix/admin/schema/plugins/graphql-limit-count", nil, 401, "missing apikey"},
-		{"an admin may", testAdminKey, http.MethodPut, decorations("shop", "d1"), body, 200, nil},
+		{"an admin may", testAdminKey, http.MethodPut, decorationsPath("shop", "d1"), body, 200, nil},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			r := e.send(e.url, c.key, c.method, c.path, c.body)
@@ -57,7 +57,7 @@ func TestHandlerNeedsAKey(t *testing.T) {
 	h, err := NewHandler(Config{AdminKey: "k", Logger: zap.NewNop()})
 	require.NoError(t, err)
 	for _, key := range []string{"", "v"} {
-		request := httptest.NewRequest(http.MethodGet, decorations("shop"), nil)
+		request := httptest.NewRequest(http.MethodGet, decorationsPath("shop"), nil)
 		request.Header.Set(keyHeader, key)
 		recorder := httptest.NewRecorder()
 		h.ServeHTTP(recorder, request)
@@ -80,17 +80,17 @@ func TestWhatIsNotServedIsRefusedAsAPISIXDoes(t *testing.T) {
 		{"GET", "/apisix/admin/services", 404, "not found"},
 		{"GET", "/apisix/admin/services/shop", 404, "not found"},
 		{"GET", "/apisix/admin/services/shop/other", 404, "not found"},
-		{"PATCH", decorations("shop", "d1", "add_value"), 404, "not found"},
+		{"PATCH", decorationsPath("shop", "d1", "add_value"), 404, "not found"},
 		{"GET", "/apisix/admin/services//graphql_cost_decorations", 400, "missing service id"},
 		{"GET", "/apisix/admin/schema/plugins/limit-count", 404, "not found"},
 		{"PUT", "/apisix/admin/schema/plugins/graphql-limit-count", 404, "not found"},
 		{"GET", "/apisix/admin/schema", 404, "not found"},
-		{"OPTIONS", decorations("shop"), 405, "not supported `OPTIONS` method for graphql cost decoration"},
-		{"TRACE", decorations("shop", "d1"), 405, "not supported `TRACE` method for graphql cost decoration"},
-		{"PUT", decorations("shop", "d1") + "?ttl=soon", 400, "invalid argument ttl: should be a number"},
-		{"PUT", decorations("shop", "d1") + "?ttl=60", 400, "invalid argument ttl: not supported for graphql cost decoration"},
-		{"PUT", decorations("a b", "d1"), 400, `invalid configuration: property "service_id" validation failed: object matches none of the required`},
-		{"PUT", decorations("a/b", "d1"), 400, `invalid configuration: property "service_id" validation failed: object matches none of the required`},
+		{"OPTIONS", decorationsPath("shop"), 405, "not supported `OPTIONS` method for graphql cost decoration"},
+		{"TRACE", decorationsPath("shop", "d1"), 405, "not supported `TRACE` method for graphql cost decoration"},
+		{"PUT", decorationsPath("shop", "d1") + "?ttl=soon", 400, "invalid argument ttl: should be a number"},
+		{"PUT", decorationsPath("shop", "d1") + "?ttl=60", 400, "invalid argument ttl: not supported for graphql cost decoration"},
+		{"PUT", decorationsPath("a b", "d1"), 400, `invalid configuration: property "service_id" validation failed: object matches none of the required`},
+		{"PUT", decorationsPath("a/b", "d1"), 400, `invalid configuration: property "service_id" validation failed: object matches none of the required`},
 	} {
 		t.Run(c.method+" "+c.path, func(t *testing.T) {
 			r := e.do(c.method, c.path, `{"field_path":"Query.a"}`)
@@ -121,15 +121,15 @@ func TestRequestsAreBounded(t *testing.T) {
 		const frame = `{"field_path":"Query.a","desc":""}`
 		return fmt.Sprintf(`{"field_path":"Query.a","desc":"%s"}`, strings.Repeat("x", size-len(frame)))
 	}
-	r := e.do(http.MethodPut, decorations("shop", "d1"), desc(maxBody))
+	r := e.do(http.MethodPut, decorationsPath("shop", "d1"), desc(maxBody))
 	require.Equal(t, 400, r.status)
 	require.Contains(t, r.member(memberError), "string too long, expected at most 256, got", "a body of 1 MiB is read")
 
-	r = e.do(http.MethodPut, decorations("shop", "d1"), desc(maxBody+1))
+	r = e.do(http.MethodPut, decorationsPath("shop", "d1"), desc(maxBody+1))
 	require.Equal(t, 400, r.status)
 	require.Equal(t, "invalid request body: request size 1048577 is greater than the maximum size 1048576 allowed", r.member(memberError))
 
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPut, e.url+decorations("shop", "d1"),
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPut, e.url+decorationsPath("shop", "d1"),
 		io.MultiReader(strings.NewReader(desc(maxBody+1)))) // of unknown length
 	require.NoError(t, err)
 	request.Header.Set(keyHeader, testAdminKey)
@@ -154,12 +154,12 @@ func TestRequestsAreBounded(t *testing.T) {
 func TestValuesComeBackAsTheyWereSent(t *testing.T) {
 	e := startEndpoint(t, nil)
 	const sent = `{"mul_arguments":[],"field_path":"Query.a","add_value":1.50,"mul_value":1e2,"assumed_size":9007199254740993,"desc":"<&> ä"}`
-	r := e.do(http.MethodPut, decorations("shop", "d1"), sent)
+	r := e.do(http.MethodPut, decorationsPath("shop", "d1"), sent)
 	require.Equal(t, http.StatusCreated, r.status, r.text)
 	const value = `"value":{"add_value":1.50,"assumed_size":9007199254740993,"create_time":`
 	require.Contains(t, r.text, value)
 	require.Contains(t, r.text, `"desc":"<&> ä","field_path":"Query.a","id":"d1","mul_arguments":[],"mul_value":1e2,"service_id":"shop"`)
-	r = e.do(http.MethodGet, decorations("shop", "d1"), nil)
+	r = e.do(http.MethodGet, decorationsPath("shop", "d1"), nil)
 	require.Equal(t, http.StatusOK, r.status)
 	require.True(t, strings.HasPrefix(r.text, `{"key":"/apisix/services/shop/graphql_cost_decorations/d1",`+value), r.text)
 	require.Contains(t, r.text, `"createdIndex":1,"modifiedIndex":1}`)
@@ -167,32 +167,32 @@ func TestValuesComeBackAsTheyWereSent(t *testing.T) {
 
 func TestAWriteIsInForceWhenItIsAnswered(t *testing.T) {
 	e := startEndpoint(t, nil) // nothing follows the store here
-	require.Equal(t, http.StatusCreated, e.do(http.MethodPut, decorations("shop", "d1"), `{"field_path":"Query.a"}`).status)
+	require.Equal(t, http.StatusCreated, e.do(http.MethodPut, decorationsPath("shop", "d1"), `{"field_path":"Query.a"}`).status)
 	first := e.models.Model("shop")
 	require.False(t, first.Empty())
-	require.Equal(t, http.StatusOK, e.do(http.MethodPatch, decorations("shop", "d1"), `{"add_value":3}`).status)
+	require.Equal(t, http.StatusOK, e.do(http.MethodPatch, decorationsPath("shop", "d1"), `{"add_value":3}`).status)
 	require.NotSame(t, first, e.models.Model("shop"))
-	require.Equal(t, http.StatusOK, e.do(http.MethodDelete, decorations("shop", "d1"), nil).status)
+	require.Equal(t, http.StatusOK, e.do(http.MethodDelete, decorationsPath("shop", "d1"), nil).status)
 	require.Nil(t, e.models.Model("shop"))
 }
 
 func TestWritesAreCheckedInAPISIXsOrder(t *testing.T) {
 	e := startEndpoint(t, nil)
-	require.Equal(t, http.StatusCreated, e.do(http.MethodPut, decorations("shop", "d1"), `{"field_path":"Query.a"}`).status)
+	require.Equal(t, http.StatusCreated, e.do(http.MethodPut, decorationsPath("shop", "d1"), `{"field_path":"Query.a"}`).status)
 	for _, c := range []struct{ rule, method, path, body, want string }{
-		{"a patch must not set a time", "PATCH", decorations("shop", "d1"), `{"update_time":1}`, "the property is forbidden:  update_time"},
-		{"a patch must not name the service", "PATCH", decorations("shop", "d1"), `{"service_id":null}`, "service_id can not be patched"},
-		{"a patch onto a taken path, before its id is missed", "PATCH", decorations("shop"), `{"field_path":"Query.a"}`,
+		{"a patch must not set a time", "PATCH", decorationsPath("shop", "d1"), `{"update_time":1}`, "the property is forbidden:  update_time"},
+		{"a patch must not name the service", "PATCH", decorationsPath("shop", "d1"), `{"service_id":null}`, "service_id can not be patched"},
+		{"a patch onto a taken path, before its id is missed", "PATCH", decorationsPath("shop"), `{"field_path":"Query.a"}`,
 			"field_path Query.a is already decorated on this service by [d1]"},
-		{"a null is a value", "PUT", decorations("shop", "d2"), `{"field_path":"Query.b","add_value":null}`,
+		{"a null is a value", "PUT", decorationsPath("shop", "d2"), `{"field_path":"Query.b","add_value":null}`,
 			`invalid configuration: property "add_value" validation failed: wrong type: expected number, got null`},
-		{"a list is no decoration", "PUT", decorations("shop", "d2"), `[]`, "invalid configuration"},
-		{"null is no decoration", "POST", decorations("shop"), `null`, "invalid configuration"},
-		{"a numeric id that is none", "PUT", decorations("shop"), `{"field_path":"Query.b","id":0}`,
+		{"a list is no decoration", "PUT", decorationsPath("shop", "d2"), `[]`, "invalid configuration"},
+		{"null is no decoration", "POST", decorationsPath("shop"), `null`, "invalid configuration"},
+		{"a numeric id that is none", "PUT", decorationsPath("shop"), `{"field_path":"Query.b","id":0}`,
 			`invalid configuration: property "id" validation failed: object matches none of the required`},
-		{"a repeated member", "PUT", decorations("shop", "d2"), `{"field_path":"Query.a","field_path":"Query.b"}`,
+		{"a repeated member", "PUT", decorationsPath("shop", "d2"), `{"field_path":"Query.a","field_path":"Query.b"}`,
 			`invalid request body: property "field_path" occurs more than once`},
-		{"a number that no weight can be", "PUT", decorations("shop", "d2"), `{"field_path":"Query.b","add_value":1e999}`,
+		{"a number that no weight can be", "PUT", decorationsPath("shop", "d2"), `{"field_path":"Query.b","add_value":1e999}`,
 			`invalid request body: property "add_value" validation failed: number 1e999 is out of range`},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
@@ -201,7 +201,7 @@ func TestWritesAreCheckedInAPISIXsOrder(t *testing.T) {
 			require.Equal(t, c.want, r.member(memberError))
 		})
 	}
-	r := e.do(http.MethodPut, decorations("shop"), `{"field_path":"Query.b","id":7}`)
+	r := e.do(http.MethodPut, decorationsPath("shop"), `{"field_path":"Query.b","id":7}`)
 	require.Equal(t, http.StatusCreated, r.status, r.text)
 	require.Equal(t, "/apisix/services/shop/graphql_cost_decorations/7", r.member("key"))
 }
@@ -210,7 +210,7 @@ func TestListFiltersAndPages(t *testing.T) {
 	e := startEndpoint(t, nil)
 	for i := range 12 {
 		body := fmt.Sprintf(`{"field_path":"Query.f%d","name":"name %d","labels":{"n%d":"x"}}`, i, i, i)
-		require.Equal(t, http.StatusCreated, e.do(http.MethodPut, decorations("shop", fmt.Sprintf("z%02d", 20-i)), body).status)
+		require.Equal(t, http.StatusCreated, e.do(http.MethodPut, decorationsPath("shop", fmt.Sprintf("z%02d", 20-i)), body).status)
 	}
 	for _, c := range []struct {
 		query string
@@ -228,7 +228,7 @@ func TestListFiltersAndPages(t *testing.T) {
 		{"?page=x&page_size=10&label=n0", 1, []string{"z20"}},
 	} {
 		t.Run(c.query, func(t *testing.T) {
-			r := e.do(http.MethodGet, decorations("shop")+strings.ReplaceAll(c.query, " ", "+"), nil)
+			r := e.do(http.MethodGet, decorationsPath("shop")+strings.ReplaceAll(c.query, " ", "+"), nil)
 			require.Equal(t, 200, r.status, r.text)
 			require.EqualValues(t, c.total, r.member("total"))
 			ids := []string{}
@@ -239,11 +239,11 @@ func TestListFiltersAndPages(t *testing.T) {
 		})
 	}
 	for _, query := range []string{"?page=1&page_size=9", "?page=1&page_size=501"} {
-		r := e.do(http.MethodGet, decorations("shop")+query, nil)
+		r := e.do(http.MethodGet, decorationsPath("shop")+query, nil)
 		require.Equal(t, 400, r.status)
 		require.Equal(t, "page_size must be between 10 and 500", r.member(memberError))
 	}
-	r := e.do(http.MethodGet, decorations("shop")+"?name=(", nil)
+	r := e.do(http.MethodGet, decorationsPath("shop")+"?name=(", nil)
 	require.Equal(t, 400, r.status)
 	require.Contains(t, r.member(memberError), "invalid argument name: ")
 }
@@ -253,8 +253,8 @@ func TestAStoreThatFailsIsUnavailable(t *testing.T) {
 	_, err := e.store.db.ExecContext(t.Context(), "DROP TABLE decoration")
 	require.NoError(t, err)
 	for _, c := range []struct{ method, path string }{
-		{"GET", decorations("shop")}, {"GET", decorations("shop", "d1")}, {"PUT", decorations("shop", "d1")},
-		{"POST", decorations("shop")}, {"PATCH", decorations("shop", "d1")}, {"DELETE", decorations("shop", "d1")},
+		{"GET", decorationsPath("shop")}, {"GET", decorationsPath("shop", "d1")}, {"PUT", decorationsPath("shop", "d1")},
+		{"POST", decorationsPath("shop")}, {"PATCH", decorationsPath("shop", "d1")}, {"DELETE", decorationsPath("shop", "d1")},
 	} {
 		r := e.do(c.method, c.path, `{"field_path":"Query.a"}`)
 		require.Equal(t, http.StatusServiceUnavailable, r.status, c.method)

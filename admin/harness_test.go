@@ -168,8 +168,8 @@ func (e *endpoint) deleteService(id string) {
 	require.Equal(e.t, http.StatusOK, r.status, r.text)
 }
 
-// decorations is the path of a service's decorations, or of one of them.
-func decorations(service string, id ...string) string {
+// decorationsPath is the path of a service's decorations, or of one of them.
+func decorationsPath(service string, id ...string) string {
 	path := "/apisix/admin/services/" + url.PathEscape(service) + "/graphql_cost_decorations"
 	for _, segment := range id {
 		path += "/" + url.PathEscape(segment)

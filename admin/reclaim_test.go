@@ -119,7 +119,7 @@ func TestDeletedServicesAreReclaimedInTheBackground(t *testing.T) {
 	e.createService("shop")
 	e.createService("blog")
 	for _, service := range []string{"shop", "blog"} {
-		r := e.do(http.MethodPut, decorations(service, "d1"), `{"field_path":"Query.a"}`)
+		r := e.do(http.MethodPut, decorationsPath(service, "d1"), `{"field_path":"Query.a"}`)
 		require.Equal(t, http.StatusCreated, r.status, r.text)
 	}
 	background(t, e.reclaimer.Run)
@@ -136,18 +136,18 @@ func TestAServiceCreatedAgainStartsWithoutDecorations(t *testing.T) {
 		ask  func(*endpoint) reply
 		want int
 	}{
-		{"as a reader sees", func(e *endpoint) reply { return e.do(http.MethodGet, decorations("shop"), nil) }, http.StatusNotFound},
+		{"as a reader sees", func(e *endpoint) reply { return e.do(http.MethodGet, decorationsPath("shop"), nil) }, http.StatusNotFound},
 		{"as a patch finds", func(e *endpoint) reply {
-			return e.do(http.MethodPatch, decorations("shop", "d1"), `{"add_value":3}`)
+			return e.do(http.MethodPatch, decorationsPath("shop", "d1"), `{"add_value":3}`)
 		}, http.StatusNotFound},
 		{"and may give the path to another id", func(e *endpoint) reply {
-			return e.do(http.MethodPut, decorations("shop", "d2"), `{"field_path":"Query.a"}`)
+			return e.do(http.MethodPut, decorationsPath("shop", "d2"), `{"field_path":"Query.a"}`)
 		}, http.StatusCreated},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			e := startWithGateway(t)
 			e.createService("shop")
-			require.Equal(t, http.StatusCreated, e.do(http.MethodPut, decorations("shop", "d1"), `{"field_path":"Query.a"}`).status)
+			require.Equal(t, http.StatusCreated, e.do(http.MethodPut, decorationsPath("shop", "d1"), `{"field_path":"Query.a"}`).status)
 			e.deleteService("shop")
 			e.createService("shop")
 			r := c.ask(e)
@@ -161,31 +161,31 @@ func TestAServiceCreatedAgainStartsWithoutDecorations(t *testing.T) {
 func TestAnUpdatedServiceKeepsItsDecorations(t *testing.T) {
 	e := startWithGateway(t)
 	e.createService("shop")
-	require.Equal(t, http.StatusCreated, e.do(http.MethodPut, decorations("shop", "d1"), `{"field_path":"Query.a"}`).status)
+	require.Equal(t, http.StatusCreated, e.do(http.MethodPut, decorationsPath("shop", "d1"), `{"field_path":"Query.a"}`).status)
 	r := e.apisix(http.MethodPut, "/apisix/admin/services/shop", `{"upstream":{"type":"roundrobin","nodes":{"127.0.0.1:1981":1}}}`)
 	require.Equal(t, http.StatusOK, r.status, r.text)
 	require.NoError(t, e.reclaimer.Reconcile(t.Context()))
-	require.Equal(t, http.StatusOK, e.do(http.MethodGet, decorations("shop", "d1"), nil).status)
+	require.Equal(t, http.StatusOK, e.do(http.MethodGet, decorationsPath("shop", "d1"), nil).status)
 }
 
 func TestWhileAPISIXCannotBeAskedReadsAreServedAndWritesRefused(t *testing.T) {
 	d := &directory{services: map[string]string{"shop": "1"}}
 	e := startEndpoint(t, d)
-	require.Equal(t, http.StatusCreated, e.do(http.MethodPut, decorations("shop", "d1"), `{"field_path":"Query.a"}`).status)
+	require.Equal(t, http.StatusCreated, e.do(http.MethodPut, decorationsPath("shop", "d1"), `{"field_path":"Query.a"}`).status)
 	d.set(func(d *directory) { d.failure = errors.New("connection refused") })
 	for _, c := range []struct {
 		method, path string
 		body         any
 	}{
-		{http.MethodPut, decorations("shop", "d2"), `{"field_path":"Query.b"}`},
-		{http.MethodPost, decorations("shop"), `{"field_path":"Query.b"}`},
-		{http.MethodPatch, decorations("shop", "d1"), `{"add_value":2}`},
+		{http.MethodPut, decorationsPath("shop", "d2"), `{"field_path":"Query.b"}`},
+		{http.MethodPost, decorationsPath("shop"), `{"field_path":"Query.b"}`},
+		{http.MethodPatch, decorationsPath("shop", "d1"), `{"add_value":2}`},
 	} {
 		r := e.do(c.method, c.path, c.body)
 		require.Equal(t, http.StatusServiceUnavailable, r.status, c.method)
 		require.Equal(t, "ask APISIX for service shop: connection refused", r.member(memberError))
 	}
-	require.Equal(t, http.StatusOK, e.do(http.MethodGet, decorations("shop"), nil).status)
-	require.Equal(t, http.StatusOK, e.do(http.MethodGet, decorations("shop", "d1"), nil).status)
-	require.Equal(t, http.StatusOK, e.do(http.MethodDelete, decorations("shop", "d1"), nil).status, "removing needs no service")
+	require.Equal(t, http.StatusOK, e.do(http.MethodGet, decorationsPath("shop"), nil).status)
+	require.Equal(t, http.StatusOK, e.do(http.MethodGet, decorationsPath("shop", "d1"), nil).status)
+	require.Equal(t, http.StatusOK, e.do(http.MethodDelete, decorationsPath("shop", "d1"), nil).status, "removing needs no service")
 }
