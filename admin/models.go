@@ -34,8 +34,8 @@ type brokenRecord struct {
 	modified      int64
 }
 
-// NewModels returns empty models that will follow store; nil models and a nil logger are not
-// allowed. Call Run to follow it.
+// NewModels returns empty models of what store has; a nil store and a nil logger are not
+// allowed. Load fills them and Follow keeps them up to date.
 func NewModels(store Store, logger *zap.Logger) *Models {
 	m := &Models{
 		store: store, logger: logger,
@@ -49,13 +49,6 @@ func NewModels(store Store, logger *zap.Logger) *Models {
 // Model returns the cost model of a service, nil when it has no decorations.
 func (m *Models) Model(serviceID string) *cost.Model {
 	return (*m.current.Load())[serviceID]
-}
-
-// Run follows the store until ctx is done and returns ctx's error: writes of this process
-// that went through Handler or Reclaimer are in force when those return, all others within
-// a second.
-func (m *Models) Run(ctx context.Context) error {
-	return m.store.Watch(ctx, func(services []string) error { return m.Refresh(ctx, services...) })
 }
 
 // Load reads every service's decorations once: before the first request is served, so that

@@ -71,7 +71,7 @@ func TestAModelStaysWhenTheChangeDoesNotBearOnCost(t *testing.T) {
 func TestTheLastGoodModelStaysWhileTheStoreFails(t *testing.T) {
 	models, store, _ := newTestModels(t)
 	put(t, store, testDraft("shop", "d1", "Query.a"))
-	background(t, models.Run)
+	background(t, func(ctx context.Context) error { return Follow(ctx, store, models) })
 	require.Eventually(t, func() bool { return models.Model("shop") != nil }, patience, testPoll)
 	before := models.Model("shop")
 	store.broken.Store(true)

@@ -211,7 +211,7 @@ func TestAWriteOfAnotherProcessIsInForceWithinASecond(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
 	models := NewModels(store, zap.NewNop())
 	require.NoError(t, models.Load(t.Context()))
-	background(t, models.Run)
+	background(t, func(ctx context.Context) error { return Follow(ctx, store, models) })
 	p := startProcess(t, path, roleOnce, "")
 	var before *cost.Model
 	var delays []time.Duration

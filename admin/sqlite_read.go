@@ -12,7 +12,7 @@ const columns = `service_id, id, field_path, value, incarnation, create_time, up
 
 // List returns the decorations of a service, ordered by id.
 func (s *SQLite) List(ctx context.Context, serviceID string) ([]Record, error) {
-	records, err := query(ctx, s.db, `SELECT `+columns+` FROM decoration WHERE service_id = ? ORDER BY id`, serviceID)
+	records, err := listIn(ctx, s.db, serviceID)
 	if err != nil {
 		return nil, fmt.Errorf("list decorations of service %s: %w", serviceID, describe(err))
 	}
@@ -59,6 +59,10 @@ func query(ctx context.Context, db querier, statement string, args ...any) (reco
 		records = append(records, r)
 	}
 	return records, rows.Err()
+}
+
+func listIn(ctx context.Context, db querier, serviceID string) ([]Record, error) {
+	return query(ctx, db, `SELECT `+columns+` FROM decoration WHERE service_id = ? ORDER BY id`, serviceID)
 }
 
 func get(ctx context.Context, db querier, serviceID, id string) (Record, error) {

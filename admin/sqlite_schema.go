@@ -11,15 +11,21 @@ const (
 	// applicationID marks the file as this program's ("gqlc"); see PRAGMA application_id.
 	applicationID = 0x67716c63
 	// schemaVersion is what PRAGMA user_version holds in files of this layout. Raise it with
-	// every change of the layout and migrate older files in prepare.
-	schemaVersion = 1
+	// every change of the layout, which goes to the end of layouts.
+	schemaVersion = 2
 )
 
-// schema is the layout of version 1. revision counts the writes and numbers the records;
-// change counts, per service, the changes of what its cost model is made of. Triggers keep
-// change, so it is right also after a write by hand (with the sqlite3 shell); its rows stay
-// when the last decoration goes, so a counter never runs through the same values twice.
-const schema = `
+// layouts[v] takes a file from version v to v+1; a new file runs through all of them.
+//
+// A step may only add: while APISIX reloads, a runner of the older version still has the file
+// open and goes on with the statements that it knows.
+var layouts = [schemaVersion]string{decorationLayout, uploadLayout}
+
+// decorationLayout: revision counts the writes and numbers the records; change counts, per
+// service, the changes of what is derived from the store. Triggers keep change, so it is right
+// also after a write by hand (with the sqlite3 shell); its rows stay when the last decoration
+// goes, so a counter never runs through the same values twice.
+const decorationLayout = `
 CREATE TABLE decoration (
 	service_id     TEXT    NOT NULL,
 	id             TEXT    NOT NULL,
@@ -50,20 +56,49 @@ CREATE TRIGGER decoration_deleted AFTER DELETE ON decoration BEGIN
 END;
 `
 
-// prepare checks the file and gives a new one its layout. It holds the write lock, so of
-// processes that start together one creates and the others find it done.
+// uploadLayout adds the uploaded schemas. The text is the last column: it fills overflow
+// pages, which a query of the others then never reads.
+const uploadLayout = `
+CREATE TABLE upload (
+	service_id     TEXT    NOT NULL PRIMARY KEY,
+	incarnation    TEXT    NOT NULL DEFAULT '',
+	create_time    INTEGER NOT NULL DEFAULT 0,
+	update_time    INTEGER NOT NULL DEFAULT 0,
+	created_index  INTEGER NOT NULL DEFAULT 0,
+	modified_index INTEGER NOT NULL DEFAULT 0,
+	text           BLOB    NOT NULL
+) STRICT;
+CREATE TRIGGER upload_inserted AFTER INSERT ON upload BEGIN
+	INSERT INTO change VALUES (NEW.service_id, 1) ON CONFLICT DO UPDATE SET number = number + 1;
+END;
+CREATE TRIGGER upload_updated AFTER UPDATE OF service_id, text ON upload BEGIN
+	INSERT INTO change VALUES (OLD.service_id, 1) ON CONFLICT DO UPDATE SET number = number + 1;
+	INSERT INTO change VALUES (NEW.service_id, 1) ON CONFLICT DO UPDATE SET number = number + 1;
+END;
+CREATE TRIGGER upload_deleted AFTER DELETE ON upload BEGIN
+	INSERT INTO change VALUES (OLD.service_id, 1) ON CONFLICT DO UPDATE SET number = number + 1;
+END;
+`
+
+// prepare checks the file, gives a new one its layout and brings an older one to it, all or
+// nothing. It holds the write lock, so of processes that start together one does it and the
+// others find it done.
 func (s *SQLite) prepare(ctx context.Context) error {
 	return s.transact(ctx, func(tx *sql.Tx) error {
 		version, err := s.inspect(ctx, tx)
 		if err != nil {
 			return err
 		}
-		if version == schemaVersion {
-			return checkIntegrity(ctx, tx)
+		if version > 0 {
+			if err := checkIntegrity(ctx, tx); err != nil {
+				return err
+			}
 		}
-		settings := fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d;", applicationID, schemaVersion)
-		if _, err := tx.ExecContext(ctx, schema+settings); err != nil {
-			return fmt.Errorf("create its tables: %w", err)
+		for ; version < schemaVersion; version++ {
+			settings := fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d;", applicationID, version+1)
+			if _, err := tx.ExecContext(ctx, layouts[version]+settings); err != nil {
+				return fmt.Errorf("create the tables of its schema version %d: %w", version+1, err)
+			}
 		}
 		return nil
 	})
@@ -87,7 +122,7 @@ func (s *SQLite) inspect(ctx context.Context, tx *sql.Tx) (int64, error) {
 	case version > schemaVersion:
 		return 0, fmt.Errorf("the file has schema version %d, written by a newer version of this program: this one reads up to %d",
 			version, schemaVersion)
-	case version < schemaVersion:
+	case version < 1:
 		return 0, fmt.Errorf("the file has the unknown schema version %d", version)
 	}
 	return version, nil

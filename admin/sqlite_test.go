@@ -44,8 +44,8 @@ func TestAFileThatIsNoStoreIsRefused(t *testing.T) {
 		{"another program's database", sqliteFile("CREATE TABLE t (x)"), "the file is another program's SQLite database"},
 		{"a newer version's", func(t *testing.T, path string) {
 			openAndClose(t, path)
-			sqliteFile("PRAGMA user_version = 2")(t, path)
-		}, "the file has schema version 2, written by a newer version of this program: this one reads up to 1"},
+			sqliteFile("PRAGMA user_version = 3")(t, path)
+		}, "the file has schema version 3, written by a newer version of this program: this one reads up to 2"},
 		{"an unknown version's", func(t *testing.T, path string) {
 			openAndClose(t, path)
 			sqliteFile("PRAGMA user_version = 0")(t, path)

@@ -64,10 +64,7 @@ func (s *SQLite) put(ctx context.Context, tx *sql.Tx, draft Draft) (Record, bool
 	created := errors.Is(err, ErrNotFound)
 	switch {
 	case err == nil:
-		record.CreatedIndex = old.CreatedIndex
-		if old.CreateTime > 0 {
-			record.CreateTime = old.CreateTime
-		}
+		record.keepCreation(old)
 		err = update(ctx, tx, record)
 	case created:
 		err = insert(ctx, tx, record)

@@ -65,7 +65,7 @@ func (n *node) open(ctx context.Context, f *runFlags) error {
 	if err := models.Load(ctx); err != nil {
 		return err
 	}
-	n.background("following the decorations", func() error { return models.Run(ctx) })
+	n.background("following the decorations", func() error { return admin.Follow(ctx, store, models) })
 
 	source := introspect.Config{TLSVerify: f.introspectionTLSVerify, Logger: n.log}
 	var reclaimer *admin.Reclaimer
