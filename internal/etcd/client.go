@@ -1,0 +1,150 @@
+package etcd
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+)
+
+const (
+	// RequestTimeout bounds one exchange with etcd: [Client.WithTimeout] applies it.
+	RequestTimeout = 3 * time.Second
+
+	// keepAliveTime is the silence after which a connection is probed; gRPC allows no less.
+	keepAliveTime = 10 * time.Second
+	// keepAliveTimeout is how long the probe's answer may take.
+	keepAliveTimeout = 3 * time.Second
+
+	// The pauses between two attempts to connect. gRPC's own grow to two minutes, which
+	// would be how long a returned server goes unnoticed.
+	reconnectFirst  = 50 * time.Millisecond
+	reconnectMax    = 500 * time.Millisecond
+	reconnectFactor = 1.6
+	reconnectJitter = 0.2
+	// connectTimeout bounds one attempt to connect.
+	connectTimeout = 3 * time.Second
+)
+
+// Client is a connection to etcd. Its methods are safe for concurrent use.
+type Client struct {
+	*clientv3.Client
+	prefix string
+	logger *zap.Logger
+}
+
+// Open returns a client without waiting for the servers: an error says what is wrong with
+// the settings or a file that they name. Close releases it.
+func Open(cfg Config) (*Client, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	tlsConfig, err := cfg.tls()
+	if err != nil {
+		return nil, fmt.Errorf("etcd: %w", err)
+	}
+	var signIn signInLater
+	client, err := clientv3.New(clientv3.Config{
+		Endpoints:            cfg.Endpoints,
+		Username:             cfg.Username,
+		Password:             cfg.Password,
+		TLS:                  tlsConfig,
+		DialKeepAliveTime:    keepAliveTime,
+		DialKeepAliveTimeout: keepAliveTimeout,
+		// etcd's client warns of every failed attempt. Who calls it learns of the failure
+		// and knows whether it is worth a line.
+		Logger: zap.NewNop(),
+		DialOptions: []grpc.DialOption{
+			grpc.WithConnectParams(grpc.ConnectParams{
+				Backoff: backoff.Config{
+					BaseDelay: reconnectFirst, Multiplier: reconnectFactor,
+					Jitter: reconnectJitter, MaxDelay: reconnectMax,
+				},
+				MinConnectTimeout: connectTimeout,
+			}),
+			grpc.WithChainUnaryInterceptor(signIn.intercept),
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("etcd: %w", err)
+	}
+	signIn.open.Store(true)
+	prefix := cfg.Prefix
+	if prefix == "" {
+		prefix = DefaultPrefix
+	}
+	return &Client{Client: client, prefix: prefix, logger: cfg.Logger}, nil
+}
+
+// Prefix is what stands before every key, such as /apisix.
+func (c *Client) Prefix() string { return c.prefix }
+
+// WithTimeout derives the context of one exchange with etcd, which ends after RequestTimeout.
+func (c *Client) WithTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, RequestTimeout)
+}
+
+// Close ends the connections. Calls and Follows that still run fail.
+func (c *Client) Close() error {
+	if err := c.Client.Close(); err != nil && !errors.Is(err, context.Canceled) {
+		return fmt.Errorf("close the connection to etcd: %w", err)
+	}
+	return nil
+}
+
+// tls returns what TLS connections use, nil for servers that do not speak it.
+func (c Config) tls() (*tls.Config, error) {
+	if secure, err := parseEndpoint(c.Endpoints[0]); err != nil || !secure {
+		return nil, err
+	}
+	config := &tls.Config{
+		MinVersion: tls.VersionTLS12,
+		ServerName: c.ServerName,
+		// The operator asks for it, for servers that nobody can vouch for.
+		InsecureSkipVerify: c.InsecureSkipVerify, //nolint:gosec
+	}
+	if c.CAFile != "" {
+		text, err := os.ReadFile(c.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("read the certificate authorities: %w", err)
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(text) {
+			return nil, fmt.Errorf("read the certificate authorities: %s holds no PEM certificate", c.CAFile)
+		}
+	}
+	if c.CertFile != "" {
+		certificate, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("read the client certificate: %w", err)
+		}
+		config.Certificates = []tls.Certificate{certificate}
+	}
+	return config, nil
+}
+
+// authenticate is the call by which etcd's client signs in.
+const authenticate = "/etcdserverpb.Auth/Authenticate"
+
+// signInLater keeps etcd's client from signing in while it is made, which would wait for a
+// server. It answers the first attempt as a server without authentication does; the client
+// then signs in when a server first asks for it.
+type signInLater struct{ open atomic.Bool }
+
+func (s *signInLater) intercept(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn,
+	invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
+	if method == authenticate && !s.open.Load() {
+		return rpctypes.ErrGRPCAuthNotEnabled
+	}
+	return invoke(ctx, method, request, reply, conn, options...)
+}

@@ -1,0 +1,118 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+const (
+	// pageKeys is how many keys one exchange reads: APISIX's objects are some kilobytes each.
+	pageKeys = 500
+	// snapshotAttempts is how often a snapshot is begun again because etcd was compacted in
+	// the middle of it.
+	snapshotAttempts = 3
+)
+
+// KV is a stored key.
+type KV struct {
+	// Key is the key without the client's prefix, such as /services/shop.
+	Key string
+	// Value is what is stored under it.
+	Value []byte
+	// CreateRevision and ModRevision are etcd's revisions at which the key came into being
+	// and was last written. A key that was deleted and written again has a new CreateRevision.
+	CreateRevision, ModRevision int64
+}
+
+// Snapshot returns everything stored under the client's prefix and path at one revision,
+// ordered by key, and that revision. It is read linearizably: every write that was
+// acknowledged before the call is in it. APISIX's directory markers, whose keys end in a
+// slash, are left out.
+func (c *Client) Snapshot(ctx context.Context, path string) (kvs []KV, revision int64, err error) {
+	for range snapshotAttempts {
+		kvs, revision, err = c.snapshot(ctx, path)
+		if !errors.Is(err, rpctypes.ErrCompacted) {
+			break
+		}
+	}
+	if err != nil {
+		return nil, 0, fmt.Errorf("read %s%s from etcd: %w", c.prefix, path, err)
+	}
+	return kvs, revision, nil
+}
+
+func (c *Client) snapshot(ctx context.Context, path string) ([]KV, int64, error) {
+	var kvs []KV
+	first := c.prefix + path
+	end := clientv3.GetPrefixRangeEnd(first)
+	revision := int64(0) // the first page decides
+	for {
+		page, err := c.page(ctx, first, clientv3.WithRange(end), clientv3.WithLimit(pageKeys), clientv3.WithRev(revision))
+		if err != nil {
+			return nil, 0, err
+		}
+		if revision == 0 {
+			revision = page.Header.Revision
+		}
+		for _, kv := range page.Kvs {
+			if !marker(string(kv.Key)) {
+				kvs = append(kvs, c.kv(kv))
+			}
+		}
+		if !page.More || len(page.Kvs) == 0 {
+			return kvs, revision, nil
+		}
+		first = string(page.Kvs[len(page.Kvs)-1].Key) + "\x00"
+	}
+}
+
+func (c *Client) page(ctx context.Context, key string, options ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+	ctx, cancel := c.WithTimeout(ctx)
+	defer cancel()
+	return c.Get(ctx, key, options...)
+}
+
+// marker tells whether a key is one that APISIX writes in a directory's place.
+func marker(key string) bool { return strings.HasSuffix(key, "/") }
+
+func (c *Client) kv(kv *mvccpb.KeyValue) KV {
+	return KV{
+		Key: strings.TrimPrefix(string(kv.Key), c.prefix), Value: kv.Value,
+		CreateRevision: kv.CreateRevision, ModRevision: kv.ModRevision,
+	}
+}
+
+// blank tells whether APISIX has no configuration at all under the prefix: there is nothing,
+// or only what APISIX writes by itself when it starts or reports, which follows every loss of
+// data as soon as a gateway is restarted.
+func (c *Client) blank(ctx context.Context) (bool, error) {
+	first := c.prefix + "/"
+	end := clientv3.GetPrefixRangeEnd(first)
+	for {
+		page, err := c.page(ctx, first, clientv3.WithRange(end), clientv3.WithLimit(pageKeys), clientv3.WithKeysOnly())
+		if err != nil {
+			return false, fmt.Errorf("read the keys of %s from etcd: %w", c.prefix, err)
+		}
+		for _, kv := range page.Kvs {
+			if !automatic(strings.TrimPrefix(string(kv.Key), c.prefix)) {
+				return false, nil
+			}
+		}
+		if !page.More || len(page.Kvs) == 0 {
+			return true, nil
+		}
+		first = string(page.Kvs[len(page.Kvs)-1].Key) + "\x00"
+	}
+}
+
+// automatic tells whether APISIX writes a key without being asked to: its directory markers,
+// the list of its plugins, the reports of its nodes and the counter behind its generated ids.
+func automatic(key string) bool {
+	return marker(key) || key == "/plugins" || key == "/gen_id" || strings.HasPrefix(key, "/data_plane/")
+}
