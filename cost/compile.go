@@ -260,7 +260,7 @@ func (c *compiler) argument(name string, arguments []*ast.Argument, declared *fi
 		break
 	}
 	if !from.value.Set() && c.options.Defaults && declared != nil {
-		from.value = declared.defaults[name]
+		from.value = declared.fallback(name)
 	}
 	return from
 }

@@ -9,6 +9,7 @@ import (
 
 // introspectedType is a member of __schema.types (GraphQL October 2021, section 4.2).
 type introspectedType struct {
+	Kind   string `json:"kind"`
 	Name   string `json:"name"`
 	Fields []struct {
 		Name string              `json:"name"`
@@ -87,12 +88,15 @@ func (in *introspectedSchema) index() (*Schema, error) {
 			continue
 		}
 		definition := s.define(t.Name)
+		definition.concrete = t.Kind != "" && t.Kind != "INTERFACE" && t.Kind != "UNION"
 		for _, f := range t.Fields {
 			field := &fieldDefinition{returns: f.Type.named()}
 			for _, argument := range f.Args {
+				var fallback Value
 				if argument.DefaultValue != nil {
-					field.setDefault(argument.Name, parseDefault(*argument.DefaultValue))
+					fallback = parseDefault(*argument.DefaultValue)
 				}
+				field.addArgument(argument.Name, fallback)
 			}
 			definition.addField(f.Name, field)
 		}

@@ -3,6 +3,8 @@ package cost
 import (
 	"bytes"
 	"fmt"
+	"slices"
+	"strings"
 )
 
 // Schema is what costing needs of a GraphQL schema: the fields of its types,
@@ -15,8 +17,11 @@ type Schema struct {
 
 // typeDefinition is one named type; only object and interface types have fields.
 type typeDefinition struct {
-	name   string
-	fields map[string]*fieldDefinition
+	name string
+	// concrete marks a type that is known to be neither an interface nor a union: its
+	// values have no other type than this one.
+	concrete bool
+	fields   map[string]*fieldDefinition
 }
 
 // fieldDefinition is one field of a type.
@@ -25,8 +30,15 @@ type fieldDefinition struct {
 	returns string
 	// result is the definition of that type, nil if the schema lacks it.
 	result *typeDefinition
-	// defaults holds the arguments that declare a default.
-	defaults map[string]Value
+	// arguments are those that the field declares, by name.
+	arguments []argumentDefinition
+}
+
+// argumentDefinition is one argument of a field.
+type argumentDefinition struct {
+	name string
+	// fallback is the default; nothing where none is declared.
+	fallback Value
 }
 
 // ParseSchema reads a schema given as introspection JSON or as SDL, told apart
@@ -86,9 +98,18 @@ func (s *Schema) link() error {
 	for _, t := range s.types {
 		for _, f := range t.fields {
 			f.result = s.types[f.returns]
+			f.sortArguments()
 		}
 	}
 	return nil
+}
+
+// setConcrete notes that the type is neither an interface nor a union. A nil type keeps
+// nothing.
+func (t *typeDefinition) setConcrete() {
+	if t != nil {
+		t.concrete = true
+	}
 }
 
 // addField declares a field; of two declarations the first counts. A nil type
@@ -105,13 +126,41 @@ func (t *typeDefinition) addField(name string, f *fieldDefinition) {
 	}
 }
 
-// setDefault declares an argument's default, if it has one.
-func (f *fieldDefinition) setDefault(argument string, v Value) {
-	if !v.Set() {
-		return
+// addArgument declares an argument and its default, nothing where it has none.
+func (f *fieldDefinition) addArgument(name string, fallback Value) {
+	f.arguments = append(f.arguments, argumentDefinition{name: name, fallback: fallback})
+}
+
+// sortArguments orders the arguments by name, for looking them up. Of two declarations of one
+// argument the last default counts.
+func (f *fieldDefinition) sortArguments() {
+	slices.SortStableFunc(f.arguments, func(a, b argumentDefinition) int { return strings.Compare(a.name, b.name) })
+	kept := f.arguments[:0]
+	for _, a := range f.arguments {
+		if last := len(kept) - 1; last < 0 || kept[last].name != a.name {
+			kept = append(kept, a)
+		} else if a.fallback.Set() {
+			kept[last].fallback = a.fallback
+		}
 	}
-	if f.defaults == nil {
-		f.defaults = map[string]Value{}
+	f.arguments = slices.Clip(kept)
+}
+
+// argument returns an argument's definition, nil when the field declares none of that name.
+func (f *fieldDefinition) argument(name string) *argumentDefinition {
+	i, found := slices.BinarySearchFunc(f.arguments, name, func(a argumentDefinition, name string) int {
+		return strings.Compare(a.name, name)
+	})
+	if !found {
+		return nil
 	}
-	f.defaults[argument] = v
+	return &f.arguments[i]
+}
+
+// fallback is the default that the field declares for an argument.
+func (f *fieldDefinition) fallback(argument string) Value {
+	if a := f.argument(argument); a != nil {
+		return a.fallback
+	}
+	return Value{}
 }

@@ -50,9 +50,12 @@ type sdlParser struct {
 	token  token
 	schema *Schema           // nil: nothing is kept
 	roots  map[string]string // operation -> type name, as schema definitions say; nil without schema
+	record *recorder         // nil: no outline is made
+	end    int               // of the token before the current one
 }
 
 func (p *sdlParser) advance() (err error) {
+	p.end = p.token.end
 	p.token, err = p.scan.next()
 	return err
 }
@@ -150,8 +153,10 @@ func (p *sdlParser) definitionParser(keyword string) func() error {
 		return p.schemaDefinition
 	case "directive":
 		return p.directiveDefinition
-	case "type", "interface":
-		return p.fieldsType
+	case "type":
+		return func() error { return p.fieldsType(KindObject) }
+	case "interface":
+		return func() error { return p.fieldsType(KindInterface) }
 	case "scalar":
 		return p.scalar
 	case "union":
@@ -169,6 +174,7 @@ func (p *sdlParser) schemaDefinition() error {
 	if err := p.directives(); err != nil {
 		return err
 	}
+	p.record.drop()
 	return p.block('{', '}', func() error {
 		operation, err := p.name()
 		if err != nil {
@@ -203,28 +209,36 @@ func (p *sdlParser) block(open, end tokenKind, item func() error) error {
 }
 
 // fieldsType reads an object or interface type after its keyword.
-func (p *sdlParser) fieldsType() error {
+func (p *sdlParser) fieldsType(kind TypeKind) error {
+	start := p.token
 	name, err := p.name()
 	if err != nil {
 		return err
 	}
 	t := p.schema.define(name)
+	if kind == KindObject {
+		t.setConcrete()
+	}
+	var interfaces []string
 	if p.keyword("implements") {
 		if err := p.advance(); err != nil {
 			return err
 		}
-		if err := p.nameList('&'); err != nil {
+		if err := p.nameList('&', func(name string) { interfaces = append(interfaces, name) }); err != nil {
 			return err
 		}
 	}
 	if err := p.directives(); err != nil {
 		return err
 	}
+	p.record.define(p, kind, name, start)
+	p.record.implement(interfaces)
 	return p.block('{', '}', func() error { return p.field(t) })
 }
 
-// nameList reads names with a separator between them, and perhaps before the first.
-func (p *sdlParser) nameList(separator tokenKind) error {
+// nameList reads names with a separator between them, and perhaps before the first, and hands
+// them to take, if any.
+func (p *sdlParser) nameList(separator tokenKind, take func(name string)) error {
 	for first := true; ; first = false {
 		separated, err := p.skip(separator)
 		if err != nil {
@@ -233,8 +247,12 @@ func (p *sdlParser) nameList(separator tokenKind) error {
 		if !first && !separated {
 			return nil
 		}
-		if _, err := p.name(); err != nil {
+		name, err := p.name()
+		if err != nil {
 			return err
+		}
+		if take != nil {
+			take(name)
 		}
 	}
 }
@@ -243,6 +261,7 @@ func (p *sdlParser) field(t *typeDefinition) error {
 	if err := p.description(); err != nil {
 		return err
 	}
+	start := p.token
 	name, err := p.name()
 	if err != nil {
 		return err
@@ -254,11 +273,17 @@ func (p *sdlParser) field(t *typeDefinition) error {
 	if err := p.expect(':'); err != nil {
 		return err
 	}
+	from := p.token.start
 	if f.returns, err = p.typeReference(0); err != nil {
 		return err
 	}
 	t.addField(name, f)
-	return p.directives()
+	returns := p.record.text(p, from)
+	if err := p.directives(); err != nil {
+		return err
+	}
+	p.record.field(p, name, returns, start)
+	return nil
 }
 
 // inputValue reads an argument or input field; its default goes to f, if any.
@@ -266,6 +291,7 @@ func (p *sdlParser) inputValue(f *fieldDefinition) error {
 	if err := p.description(); err != nil {
 		return err
 	}
+	start := p.token
 	name, err := p.name()
 	if err != nil {
 		return err
@@ -273,23 +299,31 @@ func (p *sdlParser) inputValue(f *fieldDefinition) error {
 	if err := p.expect(':'); err != nil {
 		return err
 	}
+	from := p.token.start
 	if _, err := p.typeReference(0); err != nil {
 		return err
 	}
+	input := p.record.input(p, name, from, start)
 	assigned, err := p.skip('=')
 	if err != nil {
 		return err
 	}
+	var fallback Value
 	if assigned {
-		v, err := p.value(0)
-		if err != nil {
+		from = p.token.start
+		if fallback, err = p.value(0); err != nil {
 			return err
 		}
-		if f != nil {
-			f.setDefault(name, v)
-		}
+		input.Default = p.record.text(p, from)
 	}
-	return p.directives()
+	if f != nil {
+		f.addArgument(name, fallback)
+	}
+	if err := p.directives(); err != nil {
+		return err
+	}
+	p.record.inputValue(input)
+	return nil
 }
 
 // typeReference reads a type and returns the name inside its wrappers.
@@ -320,59 +354,90 @@ func (p *sdlParser) typeReference(depth int) (string, error) {
 // directives passes over the directives on a definition.
 func (p *sdlParser) directives() error {
 	for p.is('@') {
+		start := p.token
 		if err := p.advance(); err != nil {
 			return err
 		}
-		if _, err := p.name(); err != nil {
+		name, err := p.name()
+		if err != nil {
 			return err
 		}
 		if err := p.block('(', ')', func() error { return p.member(0) }); err != nil {
 			return err
 		}
+		p.record.directive(p, name, start)
 	}
 	return nil
 }
 
-func (p *sdlParser) scalar() error {
+// named reads a definition's name and directives.
+func (p *sdlParser) named(kind TypeKind) (*typeDefinition, error) {
+	start := p.token
 	name, err := p.name()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	p.schema.define(name)
-	return p.directives()
+	t := p.schema.define(name)
+	if err := p.directives(); err != nil {
+		return nil, err
+	}
+	p.record.define(p, kind, name, start)
+	return t, nil
+}
+
+func (p *sdlParser) scalar() error {
+	t, err := p.named(KindScalar)
+	t.setConcrete()
+	return err
 }
 
 func (p *sdlParser) union() error {
-	if err := p.scalar(); err != nil {
+	if _, err := p.named(KindUnion); err != nil {
 		return err
 	}
 	assigned, err := p.skip('=')
 	if err != nil || !assigned {
 		return err
 	}
-	return p.nameList('|')
+	return p.nameList('|', p.record.member)
 }
 
 func (p *sdlParser) enum() error {
-	if err := p.scalar(); err != nil {
+	t, err := p.named(KindEnum)
+	if err != nil {
 		return err
 	}
+	t.setConcrete()
 	return p.block('{', '}', func() error {
 		if err := p.description(); err != nil {
 			return err
 		}
-		if _, err := p.name(); err != nil {
+		start := p.token
+		name, err := p.name()
+		if err != nil {
 			return err
 		}
-		return p.directives()
+		if err := p.directives(); err != nil {
+			return err
+		}
+		p.record.enumValue(p, name, start)
+		return nil
 	})
 }
 
 func (p *sdlParser) input() error {
-	if err := p.scalar(); err != nil {
+	t, err := p.named(KindInput)
+	if err != nil {
 		return err
 	}
-	return p.block('{', '}', func() error { return p.inputValue(nil) })
+	t.setConcrete()
+	return p.block('{', '}', func() error {
+		if err := p.inputValue(nil); err != nil {
+			return err
+		}
+		p.record.inputField()
+		return nil
+	})
 }
 
 func (p *sdlParser) directiveDefinition() error {
@@ -385,6 +450,7 @@ func (p *sdlParser) directiveDefinition() error {
 	if err := p.block('(', ')', func() error { return p.inputValue(nil) }); err != nil {
 		return err
 	}
+	p.record.drop()
 	for _, word := range []string{"repeatable", "on"} {
 		if !p.keyword(word) {
 			continue
@@ -393,5 +459,5 @@ func (p *sdlParser) directiveDefinition() error {
 			return err
 		}
 	}
-	return p.nameList('|')
+	return p.nameList('|', nil)
 }
