@@ -52,6 +52,7 @@ func newConn(s *Server, nc net.Conn, ctx context.Context) *conn {
 
 func (c *conn) makeBuffers() {
 	c.f = newFramed(c.nc, c.s.cfg.MaxFrame)
+	c.f.tick()
 	c.in = make([]byte, 0, requestBuffer)
 	c.req.ask = asker{
 		f:       &c.f,
@@ -78,6 +79,7 @@ func (c *conn) serve() {
 			answer = c.dispatch(ty, payload)
 			c.in = trim(payload)
 		}
+		c.f.tick()
 		err = c.f.write(answer, c.s.cfg.FrameTimeout)
 		broken := c.req.failed != nil
 		c.req.end()
@@ -106,6 +108,7 @@ func (c *conn) next() (ty byte, payload []byte, err error) {
 		}
 	}
 	c.served = true
+	c.f.tick()
 	return c.f.read(c.in)
 }
 
@@ -114,29 +117,40 @@ func (c *conn) await() error {
 	if c.f.br.Buffered() > 0 {
 		return nil
 	}
-	if err := c.enterIdle(); err != nil {
-		return err
+	until := c.f.now.Add(c.s.cfg.IdleTimeout)
+	for {
+		if err := c.enterIdle(until); err != nil {
+			return err
+		}
+		_, err := c.f.br.Peek(1)
+		woken, expired := c.leaveIdle(), errors.Is(err, os.ErrDeadlineExceeded)
+		switch {
+		case woken && (err == nil || expired):
+			// The server drains. A request that is there already is still answered.
+			return c.lastFrame()
+		case woken || !expired:
+			return err
+		}
+		if c.f.tick(); !c.f.now.Before(until) {
+			return err
+		}
 	}
-	_, err := c.f.br.Peek(1)
-	if woken := c.leaveIdle(); !woken {
-		return err
-	}
-	// The server drains. A request that is there already is still answered.
-	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
-		return err
-	}
-	return c.lastFrame()
 }
 
-// enterIdle sets the idle deadline and lets wake end the wait that follows.
-func (c *conn) enterIdle() error {
+// enterIdle lets wake end the wait that follows, and time that passes until then. A
+// deadline that comes earlier, that of the last question, stays: moving it for every
+// request costs more than to find once that there is time left.
+func (c *conn) enterIdle(until time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.idle = true
 	if c.s.draining.Load() {
 		return c.f.readWithin(0)
 	}
-	return c.f.readWithinAbout(c.s.cfg.IdleTimeout)
+	if c.f.readBy.After(c.f.now) && !c.f.readBy.After(until) {
+		return nil
+	}
+	return c.f.readUntil(until)
 }
 
 // leaveIdle reports whether the wait was ended by a drain, or may have been.
@@ -251,7 +265,7 @@ func (c *conn) httpReqCall(payload []byte) []byte {
 		return frameTokenNotFound // APISIX prepares the configuration again
 	}
 	c.s.metrics.requests.Add(1)
-	r.begin(owner, c.ctx, c.s.cfg.RequestTimeout)
+	r.begin(owner, c.ctx, c.f.now, c.s.cfg.RequestTimeout)
 	c.filter(owner.rules)
 	var frame []byte
 	if w.written {

@@ -56,6 +56,7 @@ type framed struct {
 
 	hdr [headerLen]byte
 
+	now             time.Time // when the clock was read last, by tick
 	readBy, writeBy time.Time // the deadlines in force
 }
 
@@ -112,11 +113,14 @@ func (f *framed) buffered() bool {
 	return have-headerLen >= payloadLen(hdr)
 }
 
+// tick reads the clock for the deadlines that are set next.
+func (f *framed) tick() { f.now = time.Now() }
+
 // write sends p, which holds whole frames, with one system call where the socket
-// takes it.
+// takes it. The clock must have been read just before.
 func (f *framed) write(p []byte, timeout time.Duration) error {
-	if now := time.Now(); stale(f.writeBy, now, timeout) {
-		f.writeBy = now.Add(timeout)
+	if stale(f.writeBy, f.now, timeout) {
+		f.writeBy = f.now.Add(timeout)
 		if err := f.nc.SetWriteDeadline(f.writeBy); err != nil {
 			return err
 		}
@@ -130,16 +134,22 @@ func (f *framed) send(p []byte) error {
 	return err
 }
 
-// readWithin makes reads fail once timeout has passed.
-func (f *framed) readWithin(timeout time.Duration) error {
-	f.readBy = time.Now().Add(timeout)
-	return f.nc.SetReadDeadline(f.readBy)
+// readUntil makes reads fail from the given time on.
+func (f *framed) readUntil(deadline time.Time) error {
+	f.readBy = deadline
+	return f.nc.SetReadDeadline(deadline)
 }
 
-// readWithinAbout makes reads fail once timeout, or a little less, has passed.
+// readWithin makes reads fail once timeout has passed.
+func (f *framed) readWithin(timeout time.Duration) error {
+	return f.readUntil(time.Now().Add(timeout))
+}
+
+// readWithinAbout makes reads fail once timeout, or a little less, has passed. The
+// clock must have been read just before.
 func (f *framed) readWithinAbout(timeout time.Duration) error {
-	if stale(f.readBy, time.Now(), timeout) {
-		return f.readWithin(timeout)
+	if stale(f.readBy, f.now, timeout) {
+		return f.readUntil(f.now.Add(timeout))
 	}
 	return nil
 }

@@ -63,18 +63,22 @@ func (h *header) change(to headerChange) {
 }
 
 // Get returns the first value of key, or "".
-func (h *header) Get(key string) string {
+func (h *header) Get(key string) string { return string(h.Peek(key)) }
+
+// Peek returns the first value of key, or nil: Get without a copy. It must be neither
+// kept nor changed.
+func (h *header) Peek(key string) []byte {
 	for i := range h.changes {
 		if equalFold(h.changes[i].name, key) {
-			return h.changes[i].value
+			return []byte(h.changes[i].value)
 		}
 	}
 	for i := range h.sent {
 		if equalFold(h.sent[i].name, key) {
-			return string(h.sent[i].value)
+			return h.sent[i].value
 		}
 	}
-	return ""
+	return nil
 }
 
 // Times returns how many headers named key there are. It makes no map, as View does.

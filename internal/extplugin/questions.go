@@ -1,7 +1,6 @@
 package extplugin
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"time"
@@ -74,10 +73,11 @@ func (r *request) exchange(body bool, vars []string) error {
 	if a.asked != nil {
 		a.asked(len(vars) + countIf(body))
 	}
+	a.f.tick()
 	if err := a.f.write(a.out, a.timeout); err != nil {
 		return r.fail("asking APISIX", err)
 	}
-	if err := a.f.readWithin(a.timeout); err != nil {
+	if err := a.f.readWithinAbout(a.timeout); err != nil {
 		return r.fail("asking APISIX", err)
 	}
 	for _, name := range vars {
@@ -85,7 +85,7 @@ func (r *request) exchange(body bool, vars []string) error {
 		if err != nil {
 			return err
 		}
-		r.remember(name, bytes.Clone(value))
+		r.remember(variable{name, string(value), value != nil})
 	}
 	if body {
 		value, err := r.answer(nil, "")

@@ -21,10 +21,10 @@ import (
 // default request line (32 KiB) holds fewer arguments.
 const maxEntries = 1 << 15
 
-// request is what plugins are given: apisix-go-plugin-runner's Request, and
-// Prefetch. It is valid, and may be used by one goroutine, until
-// RequestFilter returns; the strings and byte slices that it hands out are the
-// plugin's to keep, but not to change.
+// request is what plugins are given: apisix-go-plugin-runner's Request, Prefetch, and
+// Lookup and HasArgs, which tell what Var and Args do without a copy. It is valid, and
+// may be used by one goroutine, until RequestFilter returns, and so are the maps that
+// it hands out; strings and byte slices are the plugin's to keep, but not to change.
 type request struct {
 	ask   asker // the connection, for questions to APISIX
 	owner *confEntry
@@ -44,7 +44,8 @@ type request struct {
 	pathCopy []byte
 	argsView url.Values
 	argsSent url.Values
-	respHdr  http.Header
+	respHdr  http.Header // not nil once asked for
+	respRoom http.Header // empty, for the next request's
 
 	vars     []variable
 	body     []byte
@@ -62,8 +63,9 @@ var _ pkghttp.Request = (*request)(nil)
 
 // variable is one that has been answered.
 type variable struct {
-	name  string
-	value []byte // nil: APISIX has none of this name
+	name    string
+	value   string
+	present bool // APISIX has one of this name
 }
 
 // decode reads an HTTPReqCall. All that a plugin can later ask for is looked at
@@ -113,10 +115,10 @@ func decodeEntries(dst []entry, cursor *A6.TextEntry, n int, at func(*A6.TextEnt
 }
 
 // begin makes the decoded request one of owner's.
-func (r *request) begin(owner *confEntry, base context.Context, limit time.Duration) {
+func (r *request) begin(owner *confEntry, base context.Context, start time.Time, limit time.Duration) {
 	r.owner = owner
 	r.who = parseKey(owner.key)
-	r.base, r.start, r.limit = base, time.Now(), limit
+	r.base, r.start, r.limit = base, start, limit
 }
 
 // end releases all that belongs to one request.
@@ -126,12 +128,27 @@ func (r *request) end() {
 	}
 	clear(r.vars)
 	*r = request{
-		ask:     r.ask,
-		args:    trimEntries(r.args),
-		headers: trimEntries(r.headers),
-		hdr:     header{changes: r.hdr.changes},
-		vars:    r.vars[:0],
+		ask:      r.ask,
+		args:     trimEntries(r.args),
+		headers:  trimEntries(r.headers),
+		hdr:      header{changes: r.hdr.changes},
+		respRoom: trimHeader(r.respHdr, r.respRoom),
+		vars:     r.vars[:0],
 	}
+}
+
+// trimHeader empties the map that was in use, unless it is larger than what the next
+// request needs; without one in use the spare one stays.
+func trimHeader(used, spare http.Header) http.Header {
+	const keep = 32
+	switch {
+	case used == nil:
+		return spare
+	case len(used) > keep:
+		return nil
+	}
+	clear(used)
+	return used
 }
 
 func trimEntries(entries []entry) []entry {
@@ -175,6 +192,10 @@ func (r *request) SetPath(path []byte) { r.newPath = path }
 // the upstream.
 func (r *request) Header() pkghttp.Header { return &r.hdr }
 
+// HasArgs reports whether the query string has arguments, without making the map of
+// Args.
+func (r *request) HasArgs() bool { return len(r.args) > 0 || len(r.argsView) > 0 }
+
 // Args returns the arguments of the query string. Changes to the map are sent to
 // the upstream.
 func (r *request) Args() url.Values {
@@ -195,7 +216,10 @@ func (r *request) Args() url.Values {
 // there, content-type among them.
 func (r *request) RespHeader() http.Header {
 	if r.respHdr == nil {
-		r.respHdr = make(http.Header)
+		if r.respHdr = r.respRoom; r.respHdr == nil {
+			r.respHdr = make(http.Header)
+		}
+		r.respRoom = nil
 	}
 	return r.respHdr
 }

@@ -19,7 +19,7 @@ type response struct {
 var _ http.ResponseWriter = (*response)(nil)
 
 func (w *response) reset() {
-	w.header = nil
+	w.header = trimHeader(w.header, nil)
 	w.status = 0
 	w.body = trim(w.body)
 	w.written = false

@@ -22,18 +22,27 @@ const valueOfBareArg = "true"
 // consumer_group_id. An error wraps common.ErrConnClosed when the connection
 // cannot be used any more.
 func (r *request) Var(name string) ([]byte, error) {
-	if value, ok := r.recall(name); ok {
-		return value, nil
-	}
-	if value, ok := r.local(name); ok {
-		r.remember(name, value)
-		return value, nil
-	}
-	if err := r.question(false, name); err != nil {
+	value, present, err := r.Lookup(name)
+	if err != nil || !present {
 		return nil, err
 	}
-	value, _ := r.recall(name)
-	return value, nil
+	return append([]byte{}, value...), nil
+}
+
+// Lookup is Var as a string, which is not copied again, and whether there is one.
+func (r *request) Lookup(name string) (value string, present bool, err error) {
+	if v, ok := r.recall(name); ok {
+		return v.value, v.present, nil
+	}
+	if v, ok := r.local(name); ok {
+		r.remember(v)
+		return v.value, v.present, nil
+	}
+	if err := r.question(false, name); err != nil {
+		return "", false, err
+	}
+	v, _ := r.recall(name)
+	return v.value, v.present, nil
 }
 
 // Body returns the request's body, nil when it has none. Errors are those of Var.
@@ -56,8 +65,8 @@ func (r *request) Prefetch(body bool, vars ...string) error {
 		if _, ok := r.recall(name); ok {
 			continue
 		}
-		if value, ok := r.local(name); ok {
-			r.remember(name, value)
+		if v, ok := r.local(name); ok {
+			r.remember(v)
 			continue
 		}
 		if !slices.Contains(unknown, name) {
@@ -70,89 +79,94 @@ func (r *request) Prefetch(body bool, vars ...string) error {
 	return r.question(body, unknown...)
 }
 
-func (r *request) recall(name string) ([]byte, bool) {
+func (r *request) recall(name string) (variable, bool) {
 	for i := range r.vars {
 		if r.vars[i].name == name {
-			return r.vars[i].value, true
+			return r.vars[i], true
 		}
 	}
-	return nil, false
+	return variable{}, false
 }
 
-func (r *request) remember(name string, value []byte) {
-	r.vars = append(r.vars, variable{name, value})
-}
+func (r *request) remember(v variable) { r.vars = append(r.vars, v) }
 
 // local answers a variable from what the call and its configuration's key say,
 // where that is certainly what APISIX would answer.
-func (r *request) local(name string) (value []byte, ok bool) {
+func (r *request) local(name string) (v variable, ok bool) {
+	v.name = name
 	switch name {
 	case "route_id":
-		return idVar(r.who.route)
+		return v.id(r.who.route)
 	case "service_id":
 		if r.who.noService {
-			return nil, true
+			return v, true
 		}
-		return idVar(r.who.service)
+		return v.id(r.who.service)
 	case "consumer_name":
-		return idVar(r.who.consumer)
+		return v.id(r.who.consumer)
 	case "consumer_group_id":
-		return idVar(r.who.consumerGroup)
+		return v.id(r.who.consumerGroup)
 	case "remote_addr":
-		return r.remoteAddr()
+		v.value, v.present = r.remoteAddr()
+		return v, v.present
 	case "request_method":
-		return []byte(r.method.String()), true
+		v.value, v.present = r.method.String(), true
+		return v, true
 	case "uri":
 		// Later the call's path is the upstream's, uri still the client's.
-		return append([]byte{}, r.path...), r.who.preReq
+		if r.who.preReq {
+			v.value, v.present = string(r.path), true
+		}
+		return v, r.who.preReq
 	}
 	if key, is := strings.CutPrefix(name, "http_"); is {
-		return r.headerVar(key)
+		return r.headerVar(v, key)
 	}
 	if key, is := strings.CutPrefix(name, "arg_"); is {
-		return r.argVar(key), true
+		v.value, v.present = r.argVar(key)
+		return v, true
 	}
-	return nil, false
+	return v, false
 }
 
-func idVar(id string) ([]byte, bool) {
-	if id == "" {
-		return nil, false
-	}
-	return []byte(id), true
+// id gives a variable the value of an id, if that is known.
+func (v variable) id(id string) (variable, bool) {
+	v.value, v.present = id, id != ""
+	return v, v.present
 }
 
 // remoteAddr writes the client's address as nginx does; an IPv4 address mapped
 // into IPv6 stays one. A client on a unix socket has none, then APISIX is asked.
-func (r *request) remoteAddr() ([]byte, bool) {
+func (r *request) remoteAddr() (string, bool) {
 	addr, ok := netip.AddrFromSlice(r.srcIP)
 	if !ok {
-		return nil, false
+		return "", false
 	}
-	return []byte(addr.String()), true
+	return addr.String(), true
 }
 
 // headerVar answers http_<key> from the headers. A header that is repeated is
 // left to APISIX, which joins or picks depending on nginx's version; so is host
 // once it may have been rewritten, as the call then names the upstream's.
-func (r *request) headerVar(key string) ([]byte, bool) {
+func (r *request) headerVar(v variable, key string) (variable, bool) {
 	if equalVar([]byte("host"), key) && !r.who.preReq {
-		return nil, false
+		return v, false
 	}
 	var value []byte
 	for _, e := range r.headers {
 		if !equalVar(e.name, key) {
 			continue
 		}
-		if value != nil {
-			return nil, false
+		if v.present {
+			return v, false
 		}
-		value = append([]byte{}, e.value...)
+		value, v.present = e.value, true
 	}
 	if len(r.headers) >= maxListedHeaders {
-		return nil, false
+		return v, false
 	}
-	return value, true
+	v.value = string(value)
+	return v, true
 }
 
 // equalVar reports whether a header's name is that of an nginx variable's key: in
@@ -176,15 +190,15 @@ func equalVar(header []byte, key string) bool {
 }
 
 // argVar answers arg_<key>: the first of the arguments with exactly this name.
-func (r *request) argVar(key string) []byte {
+func (r *request) argVar(key string) (string, bool) {
 	for _, e := range r.args {
 		if string(e.name) != key {
 			continue
 		}
 		if e.value == nil {
-			return []byte(valueOfBareArg)
+			return valueOfBareArg, true
 		}
-		return append([]byte{}, e.value...)
+		return string(e.value), true
 	}
-	return nil
+	return "", false
 }
