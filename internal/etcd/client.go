@@ -34,6 +34,10 @@ const (
 	reconnectJitter = 0.2
 	// connectTimeout bounds one attempt to connect.
 	connectTimeout = 3 * time.Second
+
+	// maxRequest is the largest request in bytes: above what any server takes
+	// (--max-request-bytes, 1.5 MiB by default), so that the server's own bound decides.
+	maxRequest = 64 << 20
 )
 
 // Client is a connection to etcd. Its methods are safe for concurrent use.
@@ -61,6 +65,7 @@ func Open(cfg Config) (*Client, error) {
 		TLS:                  tlsConfig,
 		DialKeepAliveTime:    keepAliveTime,
 		DialKeepAliveTimeout: keepAliveTimeout,
+		MaxCallSendMsgSize:   maxRequest,
 		// etcd's client warns of every failed attempt. Who calls it learns of the failure
 		// and knows whether it is worth a line.
 		Logger: zap.NewNop(),

@@ -133,9 +133,9 @@ func (f *follower) change(response *etcdserverpb.WatchResponse) Change {
 		switch {
 		case last[key] != i || marker(key):
 		case event.Type == mvccpb.Event_DELETE:
-			change.Deletes = append(change.Deletes, f.client.kv(event.Kv).Key)
+			change.Deletes = append(change.Deletes, f.client.Decode(event.Kv).Key)
 		default:
-			change.Puts = append(change.Puts, f.client.kv(event.Kv))
+			change.Puts = append(change.Puts, f.client.Decode(event.Kv))
 		}
 	}
 	return change

@@ -35,8 +35,17 @@ type KV struct {
 // acknowledged before the call is in it. APISIX's directory markers, whose keys end in a
 // slash, are left out.
 func (c *Client) Snapshot(ctx context.Context, path string) (kvs []KV, revision int64, err error) {
+	return c.whole(ctx, path)
+}
+
+// Keys is Snapshot without the values, which are nil.
+func (c *Client) Keys(ctx context.Context, path string) (kvs []KV, revision int64, err error) {
+	return c.whole(ctx, path, clientv3.WithKeysOnly())
+}
+
+func (c *Client) whole(ctx context.Context, path string, options ...clientv3.OpOption) (kvs []KV, revision int64, err error) {
 	for range snapshotAttempts {
-		kvs, revision, err = c.snapshot(ctx, path)
+		kvs, revision, err = c.snapshot(ctx, path, options)
 		if !errors.Is(err, rpctypes.ErrCompacted) {
 			break
 		}
@@ -47,13 +56,14 @@ func (c *Client) Snapshot(ctx context.Context, path string) (kvs []KV, revision 
 	return kvs, revision, nil
 }
 
-func (c *Client) snapshot(ctx context.Context, path string) ([]KV, int64, error) {
+func (c *Client) snapshot(ctx context.Context, path string, options []clientv3.OpOption) ([]KV, int64, error) {
 	var kvs []KV
 	first := c.prefix + path
 	end := clientv3.GetPrefixRangeEnd(first)
 	revision := int64(0) // the first page decides
 	for {
-		page, err := c.page(ctx, first, clientv3.WithRange(end), clientv3.WithLimit(pageKeys), clientv3.WithRev(revision))
+		page, err := c.page(ctx, first, append([]clientv3.OpOption{
+			clientv3.WithRange(end), clientv3.WithLimit(pageKeys), clientv3.WithRev(revision)}, options...)...)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -62,7 +72,7 @@ func (c *Client) snapshot(ctx context.Context, path string) ([]KV, int64, error)
 		}
 		for _, kv := range page.Kvs {
 			if !marker(string(kv.Key)) {
-				kvs = append(kvs, c.kv(kv))
+				kvs = append(kvs, c.Decode(kv))
 			}
 		}
 		if !page.More || len(page.Kvs) == 0 {
@@ -81,7 +91,8 @@ func (c *Client) page(ctx context.Context, key string, options ...clientv3.OpOpt
 // marker tells whether a key is one that APISIX writes in a directory's place.
 func marker(key string) bool { return strings.HasSuffix(key, "/") }
 
-func (c *Client) kv(kv *mvccpb.KeyValue) KV {
+// Decode returns a key as it is in one of etcd's own answers.
+func (c *Client) Decode(kv *mvccpb.KeyValue) KV {
 	return KV{
 		Key: strings.TrimPrefix(string(kv.Key), c.prefix), Value: kv.Value,
 		CreateRevision: kv.CreateRevision, ModRevision: kv.ModRevision,

@@ -1,0 +1,142 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+
+	"graphql-limit-count/internal/etcd"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+)
+
+const (
+	// writeAttempts is how often a write is tried while other writers of the service come
+	// before it. Two that write without a pause need a few.
+	writeAttempts = 60
+	// firstPause and maxPause bound the random pause before an attempt.
+	firstPause = 2 * time.Millisecond
+	maxPause   = 100 * time.Millisecond
+
+	// servicesPath holds APISIX's services and, below each, what belongs to it.
+	servicesPath = "/services/"
+	// decorationsSegment stands between a service's id and the ids of its decorations.
+	decorationsSegment = "graphql_cost_decorations"
+	// uploadsPath holds the uploaded schemas. It is outside /services, where releases of
+	// APISIX that do not know decorations take every key for a service.
+	uploadsPath = "/graphql_limit_count/schemas/"
+	// generatedID is the key that APISIX writes to get a revision that no id was made of.
+	generatedID = "/gen_id"
+)
+
+// ErrTooLarge is returned, wrapped with the numbers, by writes that hold more than the store
+// can write at once.
+var ErrTooLarge = errors.New("more than the store can write at once")
+
+// errContended ends a write that other writers kept coming before.
+var errContended = errors.New("other writers kept changing them meanwhile")
+
+// EtcdConfig holds the settings of a store in etcd.
+type EtcdConfig struct {
+	// Client reaches the etcd that APISIX uses, under APISIX's prefix. The store does not
+	// close it. Required.
+	Client *etcd.Client
+	// Logger is told of values that nobody but another program can have written. Required.
+	Logger *zap.Logger
+	// Now is the clock of create_time and update_time. Default time.Now.
+	Now func() time.Time
+}
+
+// Etcd is the store for a fleet: APISIX's own etcd in APISIX's own layout, so that decorations
+// written by APISIX's Admin API, by this endpoint and on any host are one set.
+//
+//	{prefix}/services/{service}/graphql_cost_decorations/{id}   a decoration, as APISIX writes it
+//	{prefix}/graphql_limit_count/schemas/{service}              an uploaded schema
+//
+// A write is one transaction that only succeeds if, since the service's decorations were read,
+// none of them was written, by whomever, and the service was neither deleted nor created. So a
+// field path cannot be decorated twice, and no write undoes another unseen. A write that finds
+// the set changed reads it again and decides anew. APISIX's own Admin API checks and writes in
+// two steps: a path that it decorates twice is shown twice, and the decoration whose id comes
+// last counts, as in APISIX.
+//
+// Which life of a service a decoration belongs to is not stored but read off etcd's revisions,
+// see life. Every exchange with etcd ends within etcd.RequestTimeout.
+type Etcd struct {
+	client *etcd.Client
+	logger *zap.Logger
+	now    func() time.Time
+
+	mu      sync.Mutex
+	all     cachedRecords     // of All
+	uploads map[string]Schema // of Schemas, by service, without texts and incarnations
+}
+
+var _ Store = (*Etcd)(nil)
+
+// NewEtcd returns the store that a client reaches.
+func NewEtcd(cfg EtcdConfig) *Etcd {
+	s := &Etcd{client: cfg.Client, logger: cfg.Logger, now: cfg.Now, uploads: map[string]Schema{}}
+	if s.now == nil {
+		s.now = time.Now
+	}
+	return s
+}
+
+// serviceKey, decorationsKey and uploadKey are etcd's keys, with the prefix.
+func (s *Etcd) serviceKey(serviceID string) string {
+	return s.client.Prefix() + servicesPath + serviceID
+}
+
+func (s *Etcd) decorationsKey(serviceID string) string {
+	return s.serviceKey(serviceID) + "/" + decorationsSegment + "/"
+}
+
+func (s *Etcd) uploadKey(serviceID string) string {
+	return s.client.Prefix() + uploadsPath + serviceID
+}
+
+// checkID refuses what cannot be one segment of a key.
+func checkID(kind, id string) error {
+	if id == "" || strings.Contains(id, "/") {
+		return fmt.Errorf("%s id %q cannot be part of a key", kind, id)
+	}
+	return nil
+}
+
+// splitKey returns the service and the decoration that a key below servicesPath, without the
+// prefix, is of; a service's own key has no decoration. Other keys are of neither.
+func splitKey(key string) (serviceID, id string, ok bool) {
+	segments := strings.Split(strings.TrimPrefix(key, servicesPath), "/")
+	switch {
+	case len(segments) == 1:
+		return segments[0], "", segments[0] != ""
+	case len(segments) == 3 && segments[1] == decorationsSegment && segments[2] != "":
+		return segments[0], segments[2], true
+	}
+	return "", "", false
+}
+
+// transact sends one transaction with a bounded time.
+func (s *Etcd) transact(ctx context.Context, compares []clientv3.Cmp, then, otherwise []clientv3.Op) (*clientv3.TxnResponse, error) {
+	ctx, cancel := s.client.WithTimeout(ctx)
+	defer cancel()
+	return s.client.Txn(ctx).If(compares...).Then(then...).Else(otherwise...).Commit()
+}
+
+// pause waits before another attempt: randomly, so that two writers get out of step, and
+// longer the more attempts there were.
+func pause(ctx context.Context, attempt int) error {
+	longest := min(firstPause<<min(attempt, 10), maxPause)
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(rand.N(longest)):
+		return nil
+	}
+}
