@@ -59,8 +59,8 @@ type SQLite struct {
 var _ Store = (*SQLite)(nil)
 
 // OpenSQLite opens the store in the file at path and creates it, and its folder, where they
-// do not exist. A file that is damaged, that another program wrote or that a newer version of
-// this one wrote is an error that says so. Close releases it.
+// do not exist. A file that is damaged or has become empty, that another program wrote or that
+// a newer version of this one wrote is an error that says so. Close releases it.
 func OpenSQLite(ctx context.Context, path string, cfg SQLiteConfig) (*SQLite, error) {
 	s := &SQLite{path: path, poll: cfg.PollInterval, now: cfg.Now, logger: newThrottled(cfg.Logger)}
 	if s.poll <= 0 {
@@ -83,7 +83,10 @@ func (s *SQLite) open(ctx context.Context) error {
 	if err := os.MkdirAll(filepath.Dir(absolute), directoryMode); err != nil {
 		return fmt.Errorf("create its folder: %w", err)
 	}
-	db, err := sql.Open("sqlite", dataSource(absolute))
+	if err := ensure(ctx, absolute); err != nil {
+		return describe(err)
+	}
+	db, err := sql.Open("sqlite", dataSource(absolute, "WAL"))
 	if err != nil {
 		return err
 	}
@@ -97,11 +100,11 @@ func (s *SQLite) open(ctx context.Context) error {
 }
 
 // dataSource names the file as a URI, in which a path may hold any character.
-func dataSource(path string) string {
+func dataSource(path, journal string) string {
 	settings := url.Values{
 		"_busy_timeout": {fmt.Sprint(busyTimeout.Milliseconds())},
 		"_txlock":       {"immediate"},
-		"_pragma":       {"journal_mode(WAL)", "synchronous(FULL)"},
+		"_pragma":       {"journal_mode(" + journal + ")", "synchronous(FULL)"},
 	}
 	return (&url.URL{Scheme: "file", Path: path, RawQuery: settings.Encode()}).String()
 }
@@ -154,9 +157,14 @@ func hasCode(err error, code int) bool {
 	return errors.As(err, &failure) && failure.Code()&primary == code
 }
 
+// errBusy means that another process has held the write lock for longer than busyTimeout.
+var errBusy = errors.New("another process has the file locked")
+
 // describe puts plain words before SQLite's for the faults that an operator can meet.
 func describe(err error) error {
 	switch {
+	case hasCode(err, sqlite3.SQLITE_BUSY):
+		return fmt.Errorf("%w: %w", errBusy, err)
 	case hasCode(err, sqlite3.SQLITE_NOTADB):
 		return fmt.Errorf("the file is not an SQLite database or is damaged: %w", err)
 	case hasCode(err, sqlite3.SQLITE_CORRUPT):

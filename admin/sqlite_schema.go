@@ -80,31 +80,34 @@ CREATE TRIGGER upload_deleted AFTER DELETE ON upload BEGIN
 END;
 `
 
-// prepare checks the file, gives a new one its layout and brings an older one to it, all or
-// nothing. It holds the write lock, so of processes that start together one does it and the
-// others find it done.
+// prepare checks the file and brings an older one to the present layout, all or nothing. It
+// holds the write lock, so of processes that start together one does it and the others find it
+// done.
 func (s *SQLite) prepare(ctx context.Context) error {
 	return s.transact(ctx, func(tx *sql.Tx) error {
 		version, err := s.inspect(ctx, tx)
 		if err != nil {
 			return err
 		}
-		if version > 0 {
-			if err := checkIntegrity(ctx, tx); err != nil {
-				return err
-			}
+		if err := checkIntegrity(ctx, tx); err != nil {
+			return err
 		}
-		for ; version < schemaVersion; version++ {
-			settings := fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d;", applicationID, version+1)
-			if _, err := tx.ExecContext(ctx, layouts[version]+settings); err != nil {
-				return fmt.Errorf("create the tables of its schema version %d: %w", version+1, err)
-			}
-		}
-		return nil
+		return upgrade(ctx, tx, version)
 	})
 }
 
-// inspect returns the file's schema version, 0 for a new file, or why it cannot be used.
+// upgrade takes a file from a version of the layout, 0 for an empty file, to the present one.
+func upgrade(ctx context.Context, tx *sql.Tx, version int64) error {
+	for ; version < schemaVersion; version++ {
+		settings := fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d;", applicationID, version+1)
+		if _, err := tx.ExecContext(ctx, layouts[version]+settings); err != nil {
+			return fmt.Errorf("create the tables of its schema version %d: %w", version+1, err)
+		}
+	}
+	return nil
+}
+
+// inspect returns the file's schema version, or why it cannot be used.
 func (s *SQLite) inspect(ctx context.Context, tx *sql.Tx) (int64, error) {
 	var application, version, objects int64
 	row := tx.QueryRowContext(ctx, `SELECT
@@ -116,7 +119,7 @@ func (s *SQLite) inspect(ctx context.Context, tx *sql.Tx) (int64, error) {
 	}
 	switch {
 	case application == 0 && version == 0 && objects == 0:
-		return 0, nil
+		return 0, errEmptyFile
 	case application != applicationID:
 		return 0, errors.New("the file is another program's SQLite database")
 	case version > schemaVersion:
@@ -128,11 +131,12 @@ func (s *SQLite) inspect(ctx context.Context, tx *sql.Tx) (int64, error) {
 	return version, nil
 }
 
-// checkIntegrity reads the whole file once: damage is better met when the process starts
-// than in the middle of a page later. The file is small.
+// checkIntegrity reads the whole file once and compares tables with their indexes, in which the
+// loss of a part of a page shows: damage is better met when the process starts than later. The
+// file is small.
 func checkIntegrity(ctx context.Context, tx *sql.Tx) error {
 	var verdict string
-	if err := tx.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&verdict); err != nil {
+	if err := tx.QueryRowContext(ctx, "PRAGMA integrity_check(1)").Scan(&verdict); err != nil {
 		return fmt.Errorf("check its integrity: %w", err)
 	}
 	if verdict != "ok" {

@@ -26,7 +26,7 @@ func put(t *testing.T, store Store, d Draft) Record {
 func TestAFileThatIsNoStoreIsRefused(t *testing.T) {
 	sqliteFile := func(statements string) func(*testing.T, string) {
 		return func(t *testing.T, path string) {
-			db, err := sql.Open("sqlite", dataSource(path))
+			db, err := sql.Open("sqlite", dataSource(path, "WAL"))
 			require.NoError(t, err)
 			_, err = db.ExecContext(t.Context(), statements)
 			require.NoError(t, err)
@@ -62,6 +62,12 @@ func TestAFileThatIsNoStoreIsRefused(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, file.Close())
 		}, "the file is damaged"},
+		{"an empty one", func(t *testing.T, path string) { require.NoError(t, os.WriteFile(path, nil, 0o600)) },
+			"the file holds no tables, which a store always has"},
+		{"one without tables", sqliteFile("VACUUM"), "the file holds no tables, which a store always has"},
+		{"one that is gone, without its log", func(t *testing.T, path string) {
+			require.NoError(t, os.WriteFile(path+"-wal", []byte("log"), 0o600))
+		}, "the file is gone, but the log of its last writes is still there"},
 		{"a folder", func(t *testing.T, path string) { require.NoError(t, os.Mkdir(path, 0o700)) }, "the file cannot be opened or created"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -72,6 +78,59 @@ func TestAFileThatIsNoStoreIsRefused(t *testing.T) {
 			require.ErrorContains(t, err, c.want)
 		})
 	}
+}
+
+// A shorter file must be noticed wherever it ends, unless it only lacks what is unused.
+func TestATruncatedFileIsRefusedUnlessNothingIsLost(t *testing.T) {
+	const step, decorations = 512, 20
+	dir := t.TempDir()
+	whole := filepath.Join(dir, "whole.db")
+	store, err := OpenSQLite(t.Context(), whole, SQLiteConfig{Logger: zap.NewNop()})
+	require.NoError(t, err)
+	for i := range decorations {
+		put(t, store, testDraft("shop", fmt.Sprintf("d%d", i), fmt.Sprintf("Query.f%d", i)))
+	}
+	_, _, err = store.PutSchema(t.Context(), Schema{ServiceID: "shop", Text: []byte("type Query { a: Int }")})
+	require.NoError(t, err)
+	require.NoError(t, store.Close())
+	text, err := os.ReadFile(whole)
+	require.NoError(t, err)
+	for length := 0; length < len(text); length += step {
+		path := filepath.Join(dir, fmt.Sprintf("%d.db", length))
+		require.NoError(t, os.WriteFile(path, text[:length], 0o600))
+		store, err := OpenSQLite(t.Context(), path, SQLiteConfig{Logger: zap.NewNop()})
+		if err != nil {
+			require.ErrorContains(t, err, fmt.Sprintf("open decoration store %q: ", path))
+			continue
+		}
+		records, err := store.List(t.Context(), "shop")
+		require.NoError(t, err)
+		require.Len(t, records, decorations, "%d of %d bytes", length, len(text))
+		_, err = store.GetSchema(t.Context(), "shop")
+		require.NoError(t, err, "%d of %d bytes", length, len(text))
+		require.NoError(t, store.Close())
+	}
+}
+
+// What is left of an emptied file's last writes is in its log, which must not be thrown away.
+func TestTheLogOfAnEmptiedFileIsKept(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "decorations.db")
+	require.NoError(t, os.WriteFile(path, nil, 0o600))
+	require.NoError(t, os.WriteFile(path+"-wal", []byte("log"), 0o600))
+	_, err := OpenSQLite(t.Context(), path, SQLiteConfig{Logger: zap.NewNop()})
+	require.ErrorContains(t, err, "the file holds no tables")
+	text, err := os.ReadFile(path + "-wal")
+	require.NoError(t, err)
+	require.Equal(t, "log", string(text))
+}
+
+func TestCreatingAStoreLeavesNothingElseBehind(t *testing.T) {
+	dir := t.TempDir()
+	openAndClose(t, filepath.Join(dir, "decorations.db"))
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, entries, 1)
+	require.Equal(t, "decorations.db", entries[0].Name())
 }
 
 func openAndClose(t *testing.T, path string) {
