@@ -33,7 +33,8 @@ type endpoint struct {
 	t         *testing.T
 	url       string
 	path      string // of the store's file
-	store     *SQLite
+	store     *SQLite // nil when the records are kept elsewhere
+	records   Store
 	models    *Models
 	reclaimer *Reclaimer
 	gateway   *gateway.Gateway // nil: APISIX cannot be asked
@@ -43,14 +44,23 @@ type endpoint struct {
 // asked.
 func startEndpoint(t *testing.T, directory ServiceDirectory) *endpoint {
 	t.Helper()
-	e := &endpoint{t: t, path: filepath.Join(t.TempDir(), "decorations.db")}
-	e.store = openStore(t, e.path)
-	e.models = NewModels(e.store, zap.NewNop())
-	cfg := Config{Store: e.store, Models: e.models, AdminKey: testAdminKey, ViewerKey: testViewerKey,
+	path := filepath.Join(t.TempDir(), "decorations.db")
+	store := openStore(t, path)
+	e := startEndpointOn(t, store, directory)
+	e.path, e.store = path, store
+	return e
+}
+
+// startEndpointOn is startEndpoint with the store given.
+func startEndpointOn(t *testing.T, store Store, directory ServiceDirectory) *endpoint {
+	t.Helper()
+	e := &endpoint{t: t, records: store}
+	e.models = NewModels(store, zap.NewNop())
+	cfg := Config{Store: store, Models: e.models, AdminKey: testAdminKey, ViewerKey: testViewerKey,
 		PluginSchema: []byte(`{"type":"object"}`), Logger: zap.NewNop(),
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "a_metric 1\n") })}
 	if directory != nil {
-		e.reclaimer = NewReclaimer(ReclaimerConfig{Store: e.store, Models: e.models, Directory: directory,
+		e.reclaimer = NewReclaimer(ReclaimerConfig{Store: store, Models: e.models, Directory: directory,
 			Logger: zap.NewNop(), Interval: testPoll})
 		cfg.Reclaimer = e.reclaimer
 	}
@@ -63,14 +73,21 @@ func startEndpoint(t *testing.T, directory ServiceDirectory) *endpoint {
 // startWithGateway serves an endpoint that asks a development gateway's Admin API.
 func startWithGateway(t *testing.T) *endpoint {
 	t.Helper()
+	g, client := startGateway(t)
+	e := startEndpoint(t, client)
+	e.gateway = g
+	return e
+}
+
+// startGateway starts a development gateway and a client of its Admin API.
+func startGateway(t *testing.T) (*gateway.Gateway, *apisix.Client) {
+	t.Helper()
 	g, err := gateway.Start(t.Context(), gateway.Config{FrontAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0", Logger: zap.NewNop()})
 	require.NoError(t, err)
 	t.Cleanup(func() { g.Close() })
 	client := apisix.NewClient(apisix.Config{URL: g.AdminURL(), Key: gateway.DefaultAdminKey})
 	t.Cleanup(client.Close)
-	e := startEndpoint(t, client)
-	e.gateway = g
-	return e
+	return g, client
 }
 
 func openStore(t *testing.T, path string) *SQLite {
@@ -180,7 +197,7 @@ func decorationsPath(service string, id ...string) string {
 // stored counts a service's decorations below the HTTP layer.
 func (e *endpoint) stored(service string) int {
 	e.t.Helper()
-	records, err := e.store.List(e.t.Context(), service)
+	records, err := e.records.List(e.t.Context(), service)
 	require.NoError(e.t, err)
 	return len(records)
 }
