@@ -206,14 +206,19 @@ type Config struct {
 	KeySource *KeySource `json:"-"`
 	// Digest identifies the configuration: 32 hexadecimal digits, the first half of the
 	// SHA-256 of its canonical form (members sorted, numbers canonical, defaults filled
-	// in, without _meta). Equal configurations have equal digests however they are
-	// written; changing any field changes it.
+	// in, without _meta) as String shows it. Equal configurations have equal digests
+	// however they are written; changing any field changes it, but not changing a
+	// secret: the digest is part of keys in Redis, where a password could be guessed from
+	// it, and a new password must not give every client a fresh quota.
 	Digest string `json:"-"`
 	// GroupDigest is the digest of the members that configurations of one Group must
 	// have in common (see Groups), in the form of Digest.
 	GroupDigest string `json:"-"`
 
-	canonical map[string]any
+	// groupIdentity is a digest of the same members with their secrets. It stays in the
+	// process.
+	groupIdentity string
+	canonical     map[string]any
 }
 
 // Rule is one of several quotas of a configuration.
@@ -242,30 +247,29 @@ type Sentinel struct {
 }
 
 // ParseConfig reads a configuration: one JSON object, nothing after it, no member
-// twice. An error is a *ConfigError with a sentence for each fault; see
+// twice. Texts that are references are replaced by what they stand for: $env://NAME is
+// that variable of the process, $aes://... what secrets gives for it; nil means that
+// there is no keyring. An error is a *ConfigError with a sentence for each fault; see
 // AllowsDegradation for what to do then. APISIX's own member _meta is accepted and
 // ignored.
-func ParseConfig(raw []byte) (*Config, error) {
-	cfg, err := parseConfig(raw)
+func ParseConfig(raw []byte, secrets Secrets) (*Config, error) {
+	cfg, err := parseConfig(raw, secrets)
 	var invalid *ConfigError
 	if errors.As(err, &invalid) {
 		for i, fault := range invalid.Faults {
 			invalid.Faults[i] = maskCredentials(fault)
 		}
 	}
-	if err != nil {
-		return nil, err
-	}
-	if faults := unsupported(cfg); len(faults) > 0 {
-		return nil, &ConfigError{Faults: faults}
-	}
-	return cfg, nil
+	return cfg, err
 }
 
 // ConfigError says what is wrong with a configuration.
 type ConfigError struct {
 	// Faults are the sentences, at least one, each about one fault and naming the field.
 	Faults []string
+
+	// locked says that a secret cannot be read now, with the keyring as it is.
+	locked bool
 }
 
 // Error returns all sentences in one line.
@@ -276,9 +280,9 @@ func (e *ConfigError) Error() string { return strings.Join(e.Faults, "; ") }
 // is one, its default. The caller may change the returned bytes.
 func ConfigSchema() []byte { return slices.Clone(configSchema) }
 
-// SecretFields returns the names of the fields that may hold secrets, sorted. They
-// must not be logged, and their values (those of introspection_headers: its members')
-// may be references to a secret.
+// SecretFields returns the names of the fields that hold secrets, sorted. They are not
+// shown and not part of digests, and only they may be encrypted texts (of
+// introspection_headers: its members' values).
 func SecretFields() []string {
 	return []string{"introspection_headers", "redis_password", "sentinel_password"}
 }

@@ -26,7 +26,7 @@ func TestBadConfigsSayWhatIsWrong(t *testing.T) {
 			want, err := os.ReadFile(strings.TrimSuffix(file, ".json") + ".txt")
 			require.NoError(t, err)
 			for range 5 { // objects are read in random order
-				cfg, err := ParseConfig(raw)
+				cfg, err := ParseConfig(raw, nil)
 				require.Nil(t, cfg)
 				require.EqualError(t, err, strings.TrimSuffix(string(want), "\n"))
 				var invalid *ConfigError

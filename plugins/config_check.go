@@ -15,6 +15,9 @@ const minSyncInterval = 0.1
 // syncOff is the sync_interval that asks Redis for every request.
 const syncOff = -1
 
+// keywordPattern is the JSON Schema keyword of regular expressions.
+const keywordPattern = "pattern"
+
 // conditionKeywords are the schema's combinations of fields. What they say is checked
 // by rules written in Go, whose sentences are better; the schema keeps them for other
 // programs, and as a second check.
@@ -22,15 +25,16 @@ var conditionKeywords = []string{"/allOf/", "/anyOf/", "/dependentSchemas/"}
 
 // check returns what is wrong with the document, in a fixed order: first each unknown
 // field and each wrong value; when there is none, the combinations of fields. A fault
-// so hides those that only follow from it.
-func (f schemaFacts) check(document any, members map[string]any) []string {
+// so hides those that only follow from it. What stands in hidden members came from a
+// reference, and is not shown.
+func (f schemaFacts) check(document any, members map[string]any, hidden map[string]bool) []string {
 	var values, conditions []string
 	for _, fault := range validation.Faults(f.schema.Validate(document)) {
 		if isCondition(fault) {
 			conditions = append(conditions, fault.String())
 			continue
 		}
-		values = append(values, f.sentences(fault)...)
+		values = append(values, f.sentences(fault, hidden)...)
 	}
 	if len(values) > 0 {
 		return values
@@ -51,8 +55,14 @@ func isCondition(fault validation.Fault) bool {
 }
 
 // sentences returns the sentences for a fault; one for each unknown field.
-func (f schemaFacts) sentences(fault validation.Fault) []string {
-	if fault.Keyword != validation.KeywordAdditionalProperties {
+func (f schemaFacts) sentences(fault validation.Fault, hidden map[string]bool) []string {
+	switch {
+	case fault.Keyword == validation.KeywordAdditionalProperties:
+	case fault.Keyword == keywordPattern && fault.Path[0] == "redis_cluster_nodes":
+		return []string{fault.Where + "expected host:port, with a port from 1 to 65535"}
+	case fault.Keyword != validation.KeywordRequired && len(fault.Path) > 0 && hidden[fault.Path[0]]:
+		return []string{fault.Where + fmt.Sprintf("what its reference stands for does not pass %q", fault.Keyword)}
+	default:
 		return []string{fault.String()}
 	}
 	object := ""

@@ -59,9 +59,9 @@ type Groups struct {
 
 // groupClaim is the configuration that a group has.
 type groupClaim struct {
-	digest  string
-	members map[string]any
-	used    atomic.Int64 // Unix nanoseconds
+	identity string
+	members  map[string]any
+	used     atomic.Int64 // Unix nanoseconds
 }
 
 // Use notes that a configuration decides on a request now. It returns a *ConfigError
@@ -82,7 +82,7 @@ func (g *Groups) Use(cfg *Config, now time.Time) error {
 		}
 		claim := held.(*groupClaim)
 		switch {
-		case claim.digest == cfg.GroupDigest:
+		case claim.identity == cfg.groupIdentity:
 			claim.used.Store(now.UnixNano())
 			return nil
 		case now.UnixNano()-claim.used.Load() < int64(groupHold):
@@ -104,7 +104,7 @@ func (g *Groups) forget(now time.Time) {
 }
 
 func newGroupClaim(cfg *Config, now time.Time) *groupClaim {
-	claim := &groupClaim{digest: cfg.GroupDigest, members: groupMembers(cfg.canonical)}
+	claim := &groupClaim{identity: cfg.groupIdentity, members: groupMembers(cfg.canonical)}
 	claim.used.Store(now.UnixNano())
 	return claim
 }

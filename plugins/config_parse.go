@@ -68,8 +68,8 @@ func member(object any, name string) any {
 	return members[name]
 }
 
-// parseConfig is ParseConfig without the refusal of what is not supported yet.
-func parseConfig(raw []byte) (*Config, error) {
+// parseConfig is ParseConfig before credentials in URLs are masked in its error.
+func parseConfig(raw []byte, secrets Secrets) (*Config, error) {
 	facts, err := loadSchema()
 	if err != nil {
 		return nil, err
@@ -79,15 +79,15 @@ func parseConfig(raw []byte) (*Config, error) {
 		return nil, &ConfigError{Faults: []string{err.Error()}}
 	}
 	members, isObject := document.(map[string]any)
+	references := newResolver(secrets)
 	if isObject {
-		var faults []string
-		if members, faults = resolveEnvironment(members); len(faults) > 0 {
-			return nil, &ConfigError{Faults: faults}
+		if members = references.resolve(members); len(references.faults) > 0 {
+			return nil, &ConfigError{Faults: references.faults, locked: references.locked}
 		}
 		members = normalised(members)
 		document = members
 	}
-	if faults := facts.check(document, members); len(faults) > 0 {
+	if faults := facts.check(document, members, references.resolved); len(faults) > 0 {
 		return nil, &ConfigError{Faults: faults}
 	}
 	return facts.build(members)
@@ -139,15 +139,23 @@ func (f schemaFacts) build(members map[string]any) (*Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("write the canonical configuration: %w", err)
 	}
-	cfg := &Config{canonical: canonical, Digest: digest(text)}
+	cfg := &Config{canonical: canonical}
 	if err := json.Unmarshal(text, cfg); err != nil {
 		return nil, fmt.Errorf("read the canonical configuration: %w", err)
 	}
-	shared, err := marshalCanonical(groupMembers(canonical))
-	if err != nil {
-		return nil, fmt.Errorf("write the group's configuration: %w", err)
+	shared := groupMembers(canonical)
+	for _, d := range []struct {
+		into    *string
+		members map[string]any
+	}{
+		{&cfg.Digest, redact(canonical)}, {&cfg.GroupDigest, redact(shared)}, {&cfg.groupIdentity, shared},
+	} {
+		text, err := marshalCanonical(d.members)
+		if err != nil {
+			return nil, fmt.Errorf("write the canonical configuration: %w", err)
+		}
+		*d.into = digest(text)
 	}
-	cfg.GroupDigest = digest(shared)
 	cfg.KeySource = NewKeySource(cfg.KeyType, cfg.Key)
 	for i := range cfg.Rules {
 		rule := &cfg.Rules[i]

@@ -18,16 +18,16 @@ import (
 
 const minimal = `{"count":10,"time_window":60}`
 
-// parsed returns a configuration, gates ignored.
+// parsed returns a configuration without encrypted texts.
 func parsed(t testing.TB, raw string) *Config {
 	t.Helper()
-	cfg, err := parseConfig([]byte(raw))
+	cfg, err := ParseConfig([]byte(raw), nil)
 	require.NoError(t, err)
 	return cfg
 }
 
 func TestDefaultsAreFilledIn(t *testing.T) {
-	cfg, err := ParseConfig([]byte(minimal))
+	cfg, err := ParseConfig([]byte(minimal), nil)
 	require.NoError(t, err)
 	count, fixed := cfg.Count.Fixed()
 	require.True(t, fixed)
@@ -45,7 +45,8 @@ func TestDefaultsAreFilledIn(t *testing.T) {
 		CostStrategy: "depth", ScoreFactor: 1, ResolveVariables: true, IntrospectionHeaders: map[string]string{},
 		Policy: "local", SyncInterval: -1, RedisPort: 6379, RedisTimeout: 1000, RedisKeepaliveTimeout: 10000,
 		RedisKeepalivePool: 100, RedisRole: "master", RedisConnectTimeout: 1000, RedisReadTimeout: 1000,
-		KeySource: cfg.KeySource, Digest: cfg.Digest, GroupDigest: cfg.GroupDigest, canonical: cfg.canonical,
+		KeySource: cfg.KeySource, Digest: cfg.Digest, GroupDigest: cfg.GroupDigest,
+		groupIdentity: cfg.groupIdentity, canonical: cfg.canonical,
 	}
 	require.Equal(t, want, cfg)
 }
@@ -83,7 +84,8 @@ func TestEveryFieldIsRead(t *testing.T) {
 		RedisClusterNodes: []string{"a:1"}, RedisClusterName: "c", RedisClusterSSL: true, RedisClusterSSLVerify: true,
 		RedisSentinels: []Sentinel{{Host: "sh", Port: 26379}}, RedisMasterName: "m", RedisRole: "slave",
 		RedisConnectTimeout: 9, RedisReadTimeout: 11, SentinelUsername: "su", SentinelPassword: "sp",
-		KeySource: cfg.KeySource, Digest: cfg.Digest, GroupDigest: cfg.GroupDigest, canonical: cfg.canonical,
+		KeySource: cfg.KeySource, Digest: cfg.Digest, GroupDigest: cfg.GroupDigest,
+		groupIdentity: cfg.groupIdentity, canonical: cfg.canonical,
 	}
 	require.Equal(t, want, cfg)
 	require.Equal(t, []string{"http_a", "http_b", "http_x"}, cfg.Variables())
@@ -370,7 +372,7 @@ func BenchmarkParseConfig(b *testing.B) {
 	raw := []byte(`{"count":10000,"time_window":60,"cost_strategy":"node_quantifier","policy":"redis","redis_host":"127.0.0.1","rejected_code":429}`)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := ParseConfig(raw); err != nil {
+		if _, err := ParseConfig(raw, nil); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -390,8 +392,7 @@ func FuzzParseConfig(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		AllowsDegradation(raw)
-		_, _ = ParseConfig(raw)
-		cfg, err := parseConfig(raw)
+		cfg, err := ParseConfig(raw, nil)
 		if err != nil {
 			require.NotEmpty(t, err.Error())
 			var invalid *ConfigError
@@ -401,7 +402,7 @@ func FuzzParseConfig(f *testing.F) {
 		}
 		canonical, err := marshalCanonical(cfg.canonical)
 		require.NoError(t, err)
-		again, err := parseConfig(canonical)
+		again, err := ParseConfig(canonical, nil)
 		require.NoError(t, err)
 		require.Equal(t, cfg.Digest, again.Digest)
 		require.Equal(t, cfg.String(), again.String())

@@ -39,8 +39,7 @@ func readVectors(t *testing.T, name string, into any) {
 	require.NoError(t, json.Unmarshal(raw, into))
 }
 
-// TestSchemaVectors runs each case twice: against what ParseConfig accepts today, and
-// against the parser behind its gates, so that fields are proven before they work.
+// TestSchemaVectors runs the cases about the plugin's configuration.
 func TestSchemaVectors(t *testing.T) {
 	var cases []schemaCase
 	readVectors(t, "schema_check.json", &cases)
@@ -55,11 +54,7 @@ func TestSchemaVectors(t *testing.T) {
 				require.Subset(t, SecretFields(), c.Expect.EncryptFieldsInclude)
 				return
 			}
-			t.Run("parsed", func(t *testing.T) { c.check(t, parseConfig) })
-			t.Run("supported", func(t *testing.T) {
-				skipGated(t, c.conf(t))
-				c.check(t, ParseConfig)
-			})
+			c.check(t)
 		})
 	}
 	require.Positive(t, ran)
@@ -80,14 +75,15 @@ func (c schemaCase) conf(t *testing.T) []byte {
 	return raw
 }
 
-func (c schemaCase) check(t *testing.T, parse func([]byte) (*Config, error)) {
+func (c schemaCase) check(t *testing.T) {
+	t.Helper()
 	groups := &Groups{}
 	for _, earlier := range c.After {
-		cfg, err := parse(earlier)
+		cfg, err := ParseConfig(earlier, nil)
 		require.NoError(t, err)
 		require.NoError(t, groups.Use(cfg, time.Unix(0, 0)))
 	}
-	cfg, err := parse(c.conf(t))
+	cfg, err := ParseConfig(c.conf(t), nil)
 	if err == nil {
 		err = groups.Use(cfg, time.Unix(0, 0))
 	}
@@ -142,33 +138,6 @@ func requireSameFault(t *testing.T, sentence, message string) {
 	}
 }
 
-// skipGated skips a test of a configuration that a gate refuses, naming what it waits
-// for.
-func skipGated(t *testing.T, raw []byte) {
-	t.Helper()
-	cfg, err := parseConfig(raw)
-	if err != nil {
-		return
-	}
-	for _, g := range gated {
-		if value, given := cfg.canonical[g.field]; given && g.refuses(value) {
-			t.Skip("waits for " + g.field)
-		}
-	}
-}
-
-// TestEveryGateIsAField guards against a gate that never closes.
-func TestEveryGateIsAField(t *testing.T) {
-	facts, err := loadSchema()
-	require.NoError(t, err)
-	for _, g := range gated {
-		require.Contains(t, facts.fields[""], g.field)
-		if value, hasDefault := facts.defaults[g.field]; hasDefault {
-			require.False(t, g.refuses(canonicalValue(value)), "the default of %s is refused", g.field)
-		}
-	}
-}
-
 // TestCounterVectorConfigurationsAreValid parses the configurations that the counter
 // vectors charge with.
 func TestCounterVectorConfigurationsAreValid(t *testing.T) {
@@ -190,7 +159,7 @@ func TestCounterVectorConfigurationsAreValid(t *testing.T) {
 			continue // these drive a counter, and their conf is no configuration
 		}
 		t.Run(c.ID, func(t *testing.T) {
-			_, err := parseConfig(c.Conf)
+			_, err := ParseConfig(c.Conf, nil)
 			require.NoError(t, err)
 		})
 	}

@@ -100,7 +100,7 @@ func (r *counterRun) accepted(t *testing.T) {
 	text, err := json.Marshal(r.Conf)
 	require.NoError(t, err)
 	if r.Expect["config"] == "accepted" {
-		_, err = plugins.ParseConfig(text)
+		_, err = plugins.ParseConfig(text, nil)
 		require.NoError(t, err)
 		return
 	}

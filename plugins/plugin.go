@@ -76,6 +76,9 @@ type Options struct {
 	// PlanCacheBytes bounds the memory of compiled plans; 0 or less means
 	// DefaultPlanCacheBytes.
 	PlanCacheBytes int64
+	// Secrets decrypts encrypted texts in configurations. nil means that there is no
+	// keyring, and such texts are faults.
+	Secrets Secrets
 	// Logger is told of invalid configurations and of stores and upstreams that
 	// fail, never of single requests at its default level. Required.
 	Logger *zap.Logger
@@ -120,7 +123,7 @@ func (p *Plugin) Name() string { return Name }
 // for an invalid configuration refuses every request, unless the configuration
 // itself allows degradation.
 func (p *Plugin) ParseConf(in []byte) (any, error) {
-	cfg, err := ParseConfig(in)
+	cfg, err := ParseConfig(in, p.options.Secrets)
 	if err != nil {
 		degrade := AllowsDegradation(in)
 		p.options.Logger.Error("invalid configuration of "+Name,

@@ -38,7 +38,7 @@ func newRoot() *cobra.Command {
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return fromEnvironment(cmd.Flags()) },
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
-	root.AddCommand(newRun(), newDemo(), newCost(), newValidate(), newSchema(), newVersion())
+	root.AddCommand(newRun(), newDemo(), newCost(), newValidate(), newEncrypt(), newSchema(), newVersion())
 	return root
 }
 

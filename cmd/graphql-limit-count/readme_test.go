@@ -45,7 +45,7 @@ func TestReadmeTiersAreValid(t *testing.T) {
 		_, conf, found := strings.Cut(string(readme), "\n"+name+"='")
 		require.True(t, found, name)
 		conf, _, _ = strings.Cut(conf, "'\n")
-		cfg, err := plugins.ParseConfig([]byte(conf))
+		cfg, err := plugins.ParseConfig([]byte(conf), nil)
 		require.NoError(t, err, name)
 		count, err := cfg.Count.Resolve(nil)
 		require.NoError(t, err)

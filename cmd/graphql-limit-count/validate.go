@@ -7,12 +7,14 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+	"go.uber.org/zap"
 
 	"graphql-limit-count/plugins"
 )
 
 func newValidate() *cobra.Command {
-	return &cobra.Command{
+	keyring := ""
+	cmd := &cobra.Command{
 		Use:   "validate FILE",
 		Short: "Check a plugin configuration (- reads standard input)",
 		Long: "validate checks a plugin configuration: the JSON that goes into the value of an\n" +
@@ -24,7 +26,11 @@ func newValidate() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("read the configuration: %w", err)
 			}
-			_, err = plugins.ParseConfig(text)
+			secrets, err := openSecrets(keyring, zap.NewNop())
+			if err != nil {
+				return err
+			}
+			_, err = plugins.ParseConfig(text, secrets)
 			var invalid *plugins.ConfigError
 			if errors.As(err, &invalid) {
 				for _, fault := range invalid.Faults {
@@ -39,6 +45,9 @@ func newValidate() *cobra.Command {
 			return err
 		},
 	}
+	addKeyringFlag(cmd.Flags(), &keyring)
+	withEnvironment(cmd.Flags())
+	return cmd
 }
 
 func newSchema() *cobra.Command {
