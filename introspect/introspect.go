@@ -1,6 +1,7 @@
 // Package introspect knows the GraphQL schemas of upstreams. A [Source] fetches
-// a schema by introspection the first time a request needs it, keeps it, and
-// answers every later request from memory.
+// a schema by introspection the first time a request needs it, keeps it, in memory and
+// on disk, and answers every later request from memory. A schema that was given to it
+// ([Source.Give]) stands in for introspection.
 //
 // A schema belongs to the APISIX service whose decorations are matched against
 // it (to the route, else to the endpoint, where there is no service), together
@@ -9,6 +10,11 @@
 // two routes of one service with different settings do not take turns in
 // evicting each other. It does not belong to the URL: the derived one holds the
 // request's path, which the client chooses.
+//
+// A schema is fetched again in the background, while the old one stays in use, when it
+// is older than the request's TTL, and once after it was read from disk. It is the same
+// *cost.Schema, by which caches know it, until the upstream's answer differs in what
+// bears on cost.
 package introspect
 
 import (
@@ -17,9 +23,10 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
-	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -71,13 +78,18 @@ type Config struct {
 	// RootCAs are what certificates are checked against with TLSVerify. Default:
 	// the system's.
 	RootCAs *x509.CertPool
-	// MaxSchemas bounds how many schemas and failures are kept. Beyond it the
-	// least recently used one goes and is fetched again when it is needed.
+	// MaxSchemas bounds how many schemas and failures are kept, and how many schemas
+	// on disk. Beyond it the least recently used one goes and is read or fetched again
+	// when it is needed.
 	// Default 1024; give it more than there are services with decorations.
 	MaxSchemas int
-	// Now is the clock of the failure memory. Default time.Now.
+	// Dir is a folder in which fetched schemas are kept, so that they are known again
+	// after a restart, whether or not the upstream answers then. It is made when the
+	// first schema is written; several processes may share it. Empty: none is kept.
+	Dir string
+	// Now is the clock of failures and of a schema's age. Default time.Now.
 	Now func() time.Time
-	// Logger gets one line per fetch. Required.
+	// Logger gets one line per fetch, and says what is wrong with Dir. Required.
 	Logger *zap.Logger
 }
 
@@ -107,10 +119,15 @@ type Source struct {
 	dialHook  func(ctx context.Context, network, addr string) (net.Conn, error)
 	tlsVerify bool
 	rootCAs   *x509.CertPool
+	disk      *disk // nil: no schema is kept on disk
 	now       func() time.Time
+	started   time.Time // where the source's own time begins
 	log       *zap.Logger
 	exchange  time.Duration
 	maxBody   int // bytes of an answer, decompressed
+
+	// given are the schemas that Give gave, by service. The map is never changed.
+	given atomic.Pointer[map[string]*cost.Schema]
 
 	ctx    context.Context // of all fetches: ends with Close
 	cancel context.CancelFunc
@@ -120,14 +137,6 @@ type Source struct {
 	closed  bool
 	memory  *memory
 	flights map[key]*flight
-}
-
-// flight is one fetch and everybody who waits for it. schema and err are written
-// before done is closed.
-type flight struct {
-	done   chan struct{}
-	schema *cost.Schema
-	err    error
 }
 
 // New returns a source without any schema. It does no I/O. Close ends it.
@@ -150,17 +159,24 @@ func New(cfg Config) *Source {
 	if s.now == nil {
 		s.now = time.Now
 	}
+	s.started = s.now()
+	if cfg.Dir != "" {
+		s.disk = newDisk(cfg.Dir, s.memory.max, s.maxBody, s.log)
+	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s
 }
 
 // Schema returns the schema that req asks for, from memory when it is there. Else
-// it is fetched, once for all who ask meanwhile; a caller whose context ends
-// leaves with the context's error and the fetch goes on for the others. A fetch
-// takes at most 7 s. A failure is returned to everybody for 10 s, except one that
+// it is read from disk or fetched, once for all who ask meanwhile; a caller whose
+// context ends leaves with the context's error and the fetch goes on for the others. A
+// fetch takes at most 7 s. A failure is returned to everybody for 10 s, except one that
 // no upstream was asked for (no nodes, an unusable Host). Errors name the URL,
 // without its query, and never a header's value.
 func (s *Source) Schema(ctx context.Context, req Request) (*cost.Schema, error) {
+	if schema := s.givenTo(req.ServiceID); schema != nil {
+		return schema, nil
+	}
 	k, err := keyOf(req)
 	if err != nil {
 		return nil, err
@@ -178,138 +194,88 @@ func (s *Source) Schema(ctx context.Context, req Request) (*cost.Schema, error) 
 }
 
 // Cached returns the schema that Schema would return from memory, nil when it would
-// not. Request.Path and Request.Host bear on a fetch only and may be left out. It takes
-// no lock.
+// not, and has it fetched again in the background when that is due. Request.Path and
+// Request.Host bear on a first fetch only and may be left out. It takes no lock.
 func (s *Source) Cached(req Request) *cost.Schema {
+	if schema := s.givenTo(req.ServiceID); schema != nil {
+		return schema
+	}
 	k, err := keyOf(req)
 	if err != nil {
 		return nil
 	}
-	return s.memory.schema(k)
+	known := s.memory.schema(k)
+	if known == nil {
+		return nil
+	}
+	s.revalidate(known, req.TTL)
+	return known.schema
 }
 
-// lookUpOrJoin returns what is remembered, or the flight to wait for. One lock
-// covers the look and the start, so that a fetch that ends in between is seen.
-func (s *Source) lookUpOrJoin(k key, req Request) (*cost.Schema, *flight, error) {
-	now := s.now()
+// Known returns a schema of the service that is in memory: the one that was given, else
+// the one that was fetched last under any settings, else nil. It never fetches.
+func (s *Source) Known(serviceID string) *cost.Schema {
+	if schema := s.givenTo(serviceID); schema != nil {
+		return schema
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var latest *slot
+	for _, known := range s.memory.of(ownedByService, serviceID) {
+		if known.schema != nil && (latest == nil || known.fetched > latest.fetched) {
+			latest = known
+		}
+	}
+	if latest == nil {
+		return nil
+	}
+	return latest.schema
+}
+
+// Give makes schema the one of a service: it is used instead of what introspection says,
+// whatever the settings, and nothing is fetched for the service. Nil takes it away again;
+// then the service is introspected as if there had been none.
+func (s *Source) Give(serviceID string, schema *cost.Schema) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return nil, nil, ErrClosed
+		return
 	}
-	if e := s.memory.get(k); e != nil {
-		if e.schema != nil {
-			return e.schema, nil, nil
-		}
-		if e.err != nil && now.Before(e.retryAt) {
-			return nil, nil, e.err
-		}
+	given := map[string]*cost.Schema{}
+	if present := s.given.Load(); present != nil {
+		given = maps.Clone(*present)
 	}
-	f := s.flights[k]
-	if f == nil {
-		f = &flight{done: make(chan struct{})}
-		s.flights[k] = f
-		s.wg.Add(1)
-		go s.fly(k, f, req)
+	if schema != nil {
+		given[serviceID] = schema
+	} else {
+		delete(given, serviceID)
 	}
-	return nil, f, nil
+	s.given.Store(&given)
 }
 
-func (s *Source) fly(k key, f *flight, req Request) {
-	defer s.wg.Done()
-	defer close(f.done)
-	started := time.Now()
-	var t target
-	t, f.schema, f.err = s.fetchSafely(req)
-	switch tell := s.land(k, f); {
-	case !tell:
-	case f.err != nil:
-		s.log.Warn("failed to introspect the upstream graphql schema", zap.Stringer("of", k), zap.Error(f.err))
-	default:
-		s.log.Info("introspected the upstream graphql schema", zap.Stringer("of", k),
-			zap.String("url", t.shown), zap.Duration("took", time.Since(started)))
+// givenTo is the schema that was given to a service, nil when there is none.
+func (s *Source) givenTo(serviceID string) *cost.Schema {
+	given := s.given.Load()
+	if given == nil {
+		return nil
 	}
+	return (*given)[serviceID]
 }
 
-// land keeps the outcome of a flight and reports whether it is worth a log line.
-// One that was flushed away is not kept: its waiters get its answer, nobody else.
-// A failure that is not remembered could recur with every request, so it is worth
-// a line only now and then.
-func (s *Source) land(k key, f *flight) (tell bool) {
-	now := s.now()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return false
-	}
-	if s.flights[k] != f {
-		return true
-	}
-	delete(s.flights, k)
-	var unasked *unaskedError
-	switch {
-	case f.err == nil:
-		s.memory.put(k, entry{schema: f.schema})
-	case errors.As(f.err, &unasked):
-		if e := s.memory.get(k); e != nil && now.Before(e.quietUntil) {
-			return false
-		}
-		s.memory.put(k, entry{quietUntil: now.Add(quietTTL)})
-	default:
-		s.memory.put(k, entry{err: f.err, retryAt: now.Add(failureTTL)})
-	}
-	return true
-}
-
-// fetchSafely is introspect under the source's own context and deadline. A panic
-// here would not be in any request's goroutine, where the server recovers it.
-func (s *Source) fetchSafely(req Request) (t target, schema *cost.Schema, err error) {
-	ctx, cancel := context.WithTimeout(s.ctx, s.exchange)
-	defer cancel()
-	defer func() {
-		if p := recover(); p != nil {
-			s.log.Error("panic while introspecting", zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
-			schema, err = nil, fmt.Errorf("introspect %s: panic: %v", t.shown, p)
-		}
-	}()
-	t, err = s.resolve(ctx, req)
-	if err != nil {
-		return t, nil, err
-	}
-	body, err := s.fetch(ctx, t, req.Headers)
-	if err != nil {
-		return t, nil, s.explain(err)
-	}
-	schema, err = cost.ParseIntrospection(body)
-	if err != nil {
-		return t, nil, fmt.Errorf("introspect %s: %w", t.shown, err)
-	}
-	return t, schema, nil
-}
-
-// explain says of a fetch that ran out of time, or out of source, that it did.
-func (s *Source) explain(err error) error {
-	switch {
-	case s.ctx.Err() != nil:
-		return ErrClosed
-	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("%w (connecting may take %v, the whole exchange %v)", err, connectTimeout, s.exchange)
-	default:
-		return err
-	}
-}
-
-// Flush forgets the schemas and failures of a service, so that the next request
-// fetches anew, also when a fetch is under way now.
+// Flush forgets the schemas and failures of a service, in memory and on disk, so that the
+// next request fetches anew, also when a fetch is under way now. A schema that was given
+// stays. To be called when the service was deleted, or created again under its id.
 func (s *Source) Flush(serviceID string) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.memory.flush(ownedByService, serviceID)
 	for k := range s.flights {
 		if k.kind == ownedByService && k.owner == serviceID {
 			delete(s.flights, k)
 		}
 	}
+	s.mu.Unlock()
+	// After the memory: what save finds missing there, it does not write.
+	s.disk.remove(ownedByService, serviceID)
 }
 
 // Close ends every fetch and returns when the last one has; who waits for one
@@ -318,6 +284,7 @@ func (s *Source) Close() {
 	s.mu.Lock()
 	s.closed = true
 	s.memory.known.Clear()
+	s.given.Store(nil)
 	s.mu.Unlock()
 	s.cancel()
 	s.wg.Wait()

@@ -67,41 +67,68 @@ func keyOf(req Request) (key, error) {
 	return k, nil
 }
 
+const (
+	// usualSettings and usualHeaders are how many bytes of settings and how many headers
+	// are digested without allocating: every request of a decorated Service does it.
+	usualSettings = 1024
+	usualHeaders  = 8
+)
+
 // digest is a hash over length-prefixed texts, so that no two settings share one.
 func digest(endpoint string, headers map[string]string) (sum [sha256.Size]byte) {
 	if endpoint == "" && len(headers) == 0 {
 		return sum
 	}
-	text := appendText(nil, endpoint)
-	for _, name := range sortedNames(headers) {
-		text = appendText(appendText(text, name), headers[name])
+	var text [usualSettings]byte
+	var names [usualHeaders]string
+	settings := appendText(text[:0], endpoint)
+	for _, name := range appendSortedNames(names[:0], headers) {
+		settings = appendText(appendText(settings, name), headers[name])
 	}
-	return sha256.Sum256(text)
+	return sha256.Sum256(settings)
 }
 
 func appendText(to []byte, text string) []byte {
 	return append(binary.AppendUvarint(to, uint64(len(text))), text...)
 }
 
-func sortedNames(headers map[string]string) []string {
-	names := make([]string, 0, len(headers))
+// appendSortedNames appends the names of headers to an empty slice.
+func appendSortedNames(to []string, headers map[string]string) []string {
 	for name := range headers {
-		names = append(names, name)
+		to = append(to, name)
 	}
-	slices.Sort(names)
-	return names
+	slices.Sort(to)
+	return to
 }
 
-// entry is what is known under a key: a schema, or a failure until retryAt, or
-// only that a failure has been logged until quietUntil.
-type entry struct {
-	schema     *cost.Schema
+// slot is what is known under a key: a schema, or a failure, or only that a failure has
+// been logged. All but the atomics is fixed: other knowledge is another slot.
+type slot struct {
+	key key
+	// request is how the schema was asked for, and is asked for again.
+	request Request
+
+	schema *cost.Schema
+	// content is the digest of the answer that schema was read from.
+	content [sha256.Size]byte
+	// fetched is when the upstream gave that answer, or last confirmed it, by the source's
+	// own time; before the source began (negative) for a schema from disk.
+	fetched time.Duration
+	// unconfirmed: from disk, and not compared with the upstream yet.
+	unconfirmed bool
+
 	err        error
-	retryAt    time.Time
-	quietUntil time.Time
+	retryAt    time.Time // err counts until then
+	quietUntil time.Time // a failure that is not remembered is not logged until then
+
+	// notBefore is when the next refresh in the background may start, by the source's own
+	// time; never while one is under way.
+	notBefore atomic.Int64
+	// used since it was last considered for forgetting.
+	used atomic.Bool
 }
 
-// memory is a bounded map that forgets an entry that was not used for long.
+// memory is a bounded map that forgets what was not used for long.
 type memory struct {
 	max   int
 	order *list.List // of *slot, most recently used first
@@ -111,15 +138,12 @@ type memory struct {
 	known sync.Map // key -> *slot
 }
 
-type slot struct {
-	key key
-	entry
-	// used since it was last considered for forgetting.
-	used atomic.Bool
+func newMemory(max int) *memory {
+	return &memory{max: max, order: list.New(), slots: make(map[key]*list.Element)}
 }
 
-// schema returns the schema under k, nil when there is none. It takes no lock.
-func (m *memory) schema(k key) *cost.Schema {
+// schema returns the slot under k if it has a schema, else nil. It takes no lock.
+func (m *memory) schema(k key) *slot {
 	found, ok := m.known.Load(k)
 	if !ok {
 		return nil
@@ -128,38 +152,55 @@ func (m *memory) schema(k key) *cost.Schema {
 	if !s.used.Load() { // a store by every request would share a cache line
 		s.used.Store(true)
 	}
-	return s.entry.schema
+	return s
 }
 
-func newMemory(max int) *memory {
-	return &memory{max: max, order: list.New(), slots: make(map[key]*list.Element)}
-}
-
-// get returns the entry under k, nil when there is none. It is valid until put.
-func (m *memory) get(k key) *entry {
+// get returns the slot under k, nil when there is none.
+func (m *memory) get(k key) *slot {
 	el := m.slots[k]
 	if el == nil {
 		return nil
 	}
 	m.order.MoveToFront(el)
-	return &el.Value.(*slot).entry
+	return el.Value.(*slot)
 }
 
-// put replaces the entry under k.
-func (m *memory) put(k key, e entry) {
-	if old := m.slots[k]; old != nil {
+// put replaces the slot under s.key.
+func (m *memory) put(s *slot) {
+	if old := m.slots[s.key]; old != nil {
 		m.order.Remove(old)
 	}
-	s := &slot{key: k, entry: e}
-	m.slots[k] = m.order.PushFront(s)
-	if e.schema != nil {
-		m.known.Store(k, s)
+	m.slots[s.key] = m.order.PushFront(s)
+	if s.schema != nil {
+		m.known.Store(s.key, s)
 	} else {
-		m.known.Delete(k)
+		m.known.Delete(s.key)
 	}
 	if m.order.Len() > m.max {
 		m.forget(m.unused())
 	}
+}
+
+// read returns the schema that was read from an answer with that digest, nil when no slot
+// has it: many services may have one upstream.
+func (m *memory) read(content [sha256.Size]byte) *cost.Schema {
+	for el := m.order.Front(); el != nil; el = el.Next() {
+		if s := el.Value.(*slot); s.schema != nil && s.content == content {
+			return s.schema
+		}
+	}
+	return nil
+}
+
+// of returns the slots of an owner, the most recently used one first.
+func (m *memory) of(kind ownerKind, owner string) []*slot {
+	var slots []*slot
+	for el := m.order.Front(); el != nil; el = el.Next() {
+		if s := el.Value.(*slot); s.key.kind == kind && s.key.owner == owner {
+			slots = append(slots, s)
+		}
+	}
+	return slots
 }
 
 // unused is the entry that goes first: of those not used since they were last
@@ -183,9 +224,7 @@ func (m *memory) forget(el *list.Element) {
 }
 
 func (m *memory) flush(kind ownerKind, owner string) {
-	for k, el := range m.slots {
-		if k.kind == kind && k.owner == owner {
-			m.forget(el)
-		}
+	for _, s := range m.of(kind, owner) {
+		m.forget(m.slots[s.key])
 	}
 }
