@@ -1,23 +1,40 @@
 // Package apisix reads what Apache APISIX knows about its routes, services and
-// upstreams through APISIX's Admin API.
+// upstreams, through APISIX's Admin API or from the etcd that APISIX keeps it in.
 //
-// It only ever reads. [Client] asks the Admin API each time it is called and
-// belongs where an answer must be current (does this service exist now?);
-// [Cache] remembers answers for about a second and belongs on the way of a
-// request, where a burst of them must not become a burst of Admin API calls.
+// It only ever reads. [Client] and [Etcd] ask each time they are called and belong
+// where an answer must be current (does this service exist now?). On the way of a
+// request belong [Cache], which remembers the Admin API's answers for about a second
+// so that a burst of requests does not become a burst of calls, and [Mirror], which
+// follows etcd and answers from memory.
+//
+// [Owners] and [Mirror] say which object of APISIX a request's plugin configuration
+// stands on.
 package apisix
 
 import (
+	"context"
 	"errors"
 	"net"
 	"strconv"
 )
 
-// ErrNotFound is wrapped by the errors of Service, Route and Upstream when the
-// Admin API itself says that the object does not exist. Anything less certain
+// ErrNotFound is wrapped by the errors of Service, Route and Upstream when APISIX's
+// Admin API or etcd itself says that the object does not exist. Anything less certain
 // (another server answering at that address, a refused key, a timeout) is a
 // different error, because what is "not found" may be cleaned up after.
 var ErrNotFound = errors.New("not found in APISIX")
+
+// Directory answers for APISIX at the time of the call; *[Client] and *[Etcd] are
+// directories. An error of Service, Route or Upstream wraps [ErrNotFound] only where
+// APISIX certainly has no such object.
+type Directory interface {
+	Service(ctx context.Context, id string) (Service, error)
+	// Services lists every service with ID and Incarnation only, in no particular order. The listing is
+	// whole or it is an error, and never ErrNotFound.
+	Services(ctx context.Context) ([]Service, error)
+	Route(ctx context.Context, id string) (Route, error)
+	Upstream(ctx context.Context, id string) (Upstream, error)
+}
 
 // Service is an APISIX service.
 type Service struct {
@@ -32,6 +49,9 @@ type Service struct {
 	Upstream *Upstream
 	// UpstreamID names an upstream object, empty when there is none.
 	UpstreamID string
+	// Plugins tells which attachments of graphql-limit-count stand on the service.
+	// Not filled in a listing.
+	Plugins Attachments
 }
 
 // Route is an APISIX route.
@@ -42,10 +62,14 @@ type Route struct {
 	Incarnation string
 	// ServiceID names the service that the route is bound to, empty when none.
 	ServiceID string
+	// PluginConfigID names the plugin_config that the route merges, empty when none.
+	PluginConfigID string
 	// Upstream is the upstream written into the route, nil when there is none.
 	Upstream *Upstream
 	// UpstreamID names an upstream object, empty when there is none.
 	UpstreamID string
+	// Plugins tells which attachments of graphql-limit-count stand on the route itself.
+	Plugins Attachments
 }
 
 // Values of an upstream's scheme and pass_host that this project tells apart,

@@ -32,8 +32,10 @@ const (
 const (
 	adminPrefix  = "/apisix/admin"
 	apiKeyHeader = "X-API-KEY"
-	// maxIDLength is what APISIX's schema allows for an id.
-	maxIDLength = 64
+	// maxIDLength is what APISIX's schema allows for an id, maxUsernameLength for the
+	// name of a consumer.
+	maxIDLength       = 64
+	maxUsernameLength = 100
 )
 
 // Config says where the Admin API is.
@@ -125,7 +127,7 @@ func (c *Client) Service(ctx context.Context, id string) (Service, error) {
 	var s Service
 	rec, obj, err := c.object(ctx, "services", id)
 	if err == nil {
-		s = Service{ID: rec.id(obj.ID), Incarnation: rec.incarnation(obj.CreateTime), UpstreamID: string(obj.UpstreamID)}
+		s = Service{ID: rec.id(obj.ID), Incarnation: rec.incarnation(obj.CreateTime), UpstreamID: string(obj.UpstreamID), Plugins: obj.Plugins}
 		s.Upstream, err = obj.Upstream.upstream()
 	}
 	if err != nil {
@@ -141,7 +143,8 @@ func (c *Client) Route(ctx context.Context, id string) (Route, error) {
 	rec, obj, err := c.object(ctx, "routes", id)
 	if err == nil {
 		r = Route{ID: rec.id(obj.ID), Incarnation: rec.incarnation(obj.CreateTime),
-			ServiceID: string(obj.ServiceID), UpstreamID: string(obj.UpstreamID)}
+			ServiceID: string(obj.ServiceID), PluginConfigID: string(obj.PluginConfigID),
+			UpstreamID: string(obj.UpstreamID), Plugins: obj.Plugins}
 		r.Upstream, err = obj.Upstream.upstream()
 	}
 	if err != nil {
@@ -200,8 +203,11 @@ func (c *Client) object(ctx context.Context, collection, id string) (record, wir
 // validID reports whether APISIX could hold an object under this id: its schema
 // allows A-Za-z0-9._- up to 64 bytes, and a dot segment cannot be asked for in a
 // path. It is what keeps an id from reaching another path of the Admin API.
-func validID(id string) bool {
-	if id == "" || len(id) > maxIDLength || id == "." || id == ".." {
+func validID(id string) bool { return len(id) <= maxIDLength && validName(id) }
+
+// validName is validID for names of any length.
+func validName(id string) bool {
+	if id == "" || id == "." || id == ".." {
 		return false
 	}
 	for i := range len(id) {

@@ -38,23 +38,26 @@ func (s *scalar) UnmarshalJSON(raw []byte) error {
 // record is one stored object around its value. APISIX 3 answers with the record
 // itself and lists with list and total, APISIX 2 puts both below node.
 type record struct {
-	Key          string          `json:"key"`
-	Value        json.RawMessage `json:"value"`
-	CreatedIndex scalar          `json:"createdIndex"`
-	Node         *record         `json:"node"`
-	Nodes        json.RawMessage `json:"nodes"`
-	List         json.RawMessage `json:"list"`
-	Total        scalar          `json:"total"`
+	Key           string          `json:"key"`
+	Value         json.RawMessage `json:"value"`
+	CreatedIndex  scalar          `json:"createdIndex"`
+	ModifiedIndex scalar          `json:"modifiedIndex"`
+	Node          *record         `json:"node"`
+	Nodes         json.RawMessage `json:"nodes"`
+	List          json.RawMessage `json:"list"`
+	Total         scalar          `json:"total"`
 }
 
 // wireObject holds the members that services, routes and upstreams have in common
 // here; which of them mean something depends on the object.
 type wireObject struct {
-	ID         scalar        `json:"id"`
-	CreateTime scalar        `json:"create_time"`
-	ServiceID  scalar        `json:"service_id"`
-	Upstream   *wireUpstream `json:"upstream"`
-	UpstreamID scalar        `json:"upstream_id"`
+	ID             scalar        `json:"id"`
+	CreateTime     scalar        `json:"create_time"`
+	ServiceID      scalar        `json:"service_id"`
+	Upstream       *wireUpstream `json:"upstream"`
+	UpstreamID     scalar        `json:"upstream_id"`
+	PluginConfigID scalar        `json:"plugin_config_id"`
+	Plugins        Attachments   `json:"plugins"`
 }
 
 type wireUpstream struct {

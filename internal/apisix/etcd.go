@@ -1,0 +1,159 @@
+package apisix
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"graphql-limit-count/internal/etcd"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// listPageKeys is how many keys of a listing one exchange reads.
+const listPageKeys = 10_000
+
+// errBlank says that an etcd without any configuration says nothing of services.
+var errBlank = errors.New("etcd holds no configuration of APISIX at all: its data seems to be lost, or the prefix is another one")
+
+// Etcd reads objects from the etcd that APISIX keeps them in, one linearizable read
+// each: every write that was acknowledged before a call is in its answer. It is safe
+// for concurrent use.
+//
+// That an object is missing is believed only where etcd holds some configuration of
+// APISIX: an empty data directory, or a mistyped prefix, must not make every service
+// look deleted.
+type Etcd struct{ client *etcd.Client }
+
+// NewEtcd returns a reader of what is stored under the client's prefix. It does no I/O.
+func NewEtcd(client *etcd.Client) *Etcd { return &Etcd{client: client} }
+
+// Service reads one service. An id that APISIX does not have, or could not have, is
+// ErrNotFound.
+func (e *Etcd) Service(ctx context.Context, id string) (Service, error) {
+	o, err := e.object(ctx, services, id)
+	if err != nil {
+		return Service{}, fmt.Errorf("read service %q from etcd: %w", id, err)
+	}
+	return o.service(id), nil
+}
+
+// Route reads one route. An id that APISIX does not have, or could not have, is
+// ErrNotFound.
+func (e *Etcd) Route(ctx context.Context, id string) (Route, error) {
+	o, err := e.object(ctx, routes, id)
+	if err != nil {
+		return Route{}, fmt.Errorf("read route %q from etcd: %w", id, err)
+	}
+	return o.route(id), nil
+}
+
+// Upstream reads one upstream object. An id that APISIX does not have, or could not
+// have, is ErrNotFound.
+func (e *Etcd) Upstream(ctx context.Context, id string) (Upstream, error) {
+	o, err := e.object(ctx, upstreams, id)
+	if err != nil {
+		return Upstream{}, fmt.Errorf("read upstream %q from etcd: %w", id, err)
+	}
+	return o.upstreamObject(id), nil
+}
+
+// Services lists every service there is, at one revision of etcd, with ID and
+// Incarnation only. The listing is whole or it is an error, and never ErrNotFound.
+func (e *Etcd) Services(ctx context.Context) ([]Service, error) {
+	var list []Service
+	var err error
+	for range maxListAttempts {
+		list, err = e.services(ctx)
+		if !errors.Is(err, rpctypes.ErrCompacted) {
+			break
+		}
+	}
+	if err == nil && len(list) == 0 {
+		err = e.notBlank(ctx)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list services from etcd: %w", err)
+	}
+	return list, nil
+}
+
+func (e *Etcd) services(ctx context.Context) ([]Service, error) {
+	first := e.path(services)
+	end := clientv3.GetPrefixRangeEnd(first)
+	list := []Service{}
+	revision := int64(0) // the first page decides
+	for {
+		page, err := e.get(ctx, first, clientv3.WithRange(end), clientv3.WithLimit(listPageKeys),
+			clientv3.WithKeysOnly(), clientv3.WithRev(revision))
+		if err != nil {
+			return nil, err
+		}
+		if revision == 0 {
+			revision = page.Header.Revision
+		}
+		for _, kv := range page.Kvs {
+			if id := objectID(string(kv.Key), e.path(services)); id != "" {
+				list = append(list, Service{ID: id, Incarnation: (&object{created: kv.CreateRevision}).incarnation()})
+			}
+		}
+		if !page.More || len(page.Kvs) == 0 {
+			return list, nil
+		}
+		first = string(page.Kvs[len(page.Kvs)-1].Key) + "\x00"
+	}
+}
+
+// object reads one object.
+func (e *Etcd) object(ctx context.Context, of kind, id string) (*object, error) {
+	if !validID(id) {
+		return nil, ErrNotFound
+	}
+	answer, err := e.get(ctx, e.path(of)+id)
+	if err != nil {
+		return nil, err
+	}
+	if len(answer.Kvs) == 0 {
+		if err := e.notBlank(ctx); err != nil {
+			return nil, err
+		}
+		return nil, ErrNotFound
+	}
+	kv := answer.Kvs[0]
+	o := decodeObject(of, kv.Value, kv.CreateRevision, kv.ModRevision)
+	if o.err != nil {
+		return nil, fmt.Errorf("decode what is stored: %w", o.err)
+	}
+	return o, nil
+}
+
+// notBlank is an error where nothing that etcd does not have is believed.
+func (e *Etcd) notBlank(ctx context.Context) error {
+	blank, err := e.client.Blank(ctx)
+	if err == nil && blank {
+		err = errBlank
+	}
+	return err
+}
+
+func (e *Etcd) get(ctx context.Context, key string, options ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+	ctx, cancel := e.client.WithTimeout(ctx)
+	defer cancel()
+	return e.client.Get(ctx, key, options...)
+}
+
+// path is what stands before the ids of a kind's objects in etcd.
+func (e *Etcd) path(of kind) string { return e.client.Prefix() + "/" + collections[of] + "/" }
+
+// objectID is the id of the object that is stored under a key of a collection, empty
+// for what is stored below an object, such as a service's decorations or a consumer's
+// credentials, and for APISIX's directory markers.
+func objectID(key, path string) string {
+	id, ok := strings.CutPrefix(key, path)
+	if !ok || strings.Contains(id, "/") {
+		return ""
+	}
+	return id
+}
