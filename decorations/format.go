@@ -217,11 +217,7 @@ func (d *Decoration) UnmarshalJSON(text []byte) error {
 		}
 	}
 	delete(members, memberID)
-	kept := make(map[string]any, len(members))
-	for name, value := range members {
-		kept[name] = value
-	}
 	var err error
-	d.Value, err = encodeValue(kept)
+	d.Value, err = encode(members)
 	return err
 }

@@ -17,10 +17,21 @@ var version = "development"
 // errSilent ends the command with status 1; what was wrong has been printed.
 var errSilent = errors.New("failed")
 
+// trouble ends the command with status 2, where 1 is an answer, as in diff(1).
+type trouble struct{ error }
+
+// Unwrap returns what went wrong.
+func (t trouble) Unwrap() error { return t.error }
+
+const exitTrouble = 2
+
 func main() {
 	if err := newRoot().Execute(); err != nil {
 		if !errors.Is(err, errSilent) {
 			fmt.Fprintln(os.Stderr, "graphql-limit-count: "+err.Error())
+		}
+		if errors.As(err, &trouble{}) {
+			os.Exit(exitTrouble)
 		}
 		os.Exit(1)
 	}
@@ -38,7 +49,7 @@ func newRoot() *cobra.Command {
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return fromEnvironment(cmd.Flags()) },
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
-	root.AddCommand(newRun(), newDemo(), newCost(), newValidate(), newEncrypt(), newSchema(), newVersion())
+	root.AddCommand(newRun(), newDemo(), newCost(), newValidate(), newEncrypt(), newDecorations(), newSchema(), newVersion())
 	return root
 }
 
