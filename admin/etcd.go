@@ -38,8 +38,8 @@ const (
 // can write at once.
 var ErrTooLarge = errors.New("more than the store can write at once")
 
-// errContended ends a write that other writers kept coming before.
-var errContended = errors.New("other writers kept changing them meanwhile")
+// errContended ends a write that other writers came before writeAttempts times.
+var errContended = errors.New("other writers kept changing the service's decorations meanwhile")
 
 // EtcdConfig holds the settings of a store in etcd.
 type EtcdConfig struct {

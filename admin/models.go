@@ -117,23 +117,36 @@ func (m *Models) rebuild(models map[string]*cost.Model, service string, records 
 }
 
 // decorations returns those of the records that are usable. The endpoint stores no other; one
-// that was put into the store by hand is left out and complained about once per version,
-// because leaving out the service's other decorations as well would make its queries cheaper.
+// that was put into the store by hand is left out, because leaving out the service's other
+// decorations as well would make its queries cheaper. Of several for one path, which APISIX's
+// Admin API can store, the last counts, as in APISIX.
 func (m *Models) decorations(records []Record) []cost.Decoration {
 	var decorations []cost.Decoration
+	place := map[string]int{} // of each path
 	for _, r := range records {
 		decoration, err := costDecoration(r)
-		if err == nil {
-			decorations = append(decorations, decoration)
+		if err != nil {
+			m.complain(r, "stored decoration is not valid and is left out", err)
 			continue
 		}
-		version := brokenRecord{r.ServiceID, r.ID, r.ModifiedIndex}
-		if m.broken[version] {
+		if i, twice := place[decoration.FieldPath]; twice {
+			m.complain(r, "a path is decorated twice, the last decoration of it counts",
+				fmt.Errorf("field_path %s has another decoration", decoration.FieldPath))
+			decorations[i] = decoration
 			continue
 		}
-		m.broken[version] = true
-		m.logger.Error("stored decoration is not valid and is left out",
-			zap.String("service_id", r.ServiceID), zap.String("id", r.ID), zap.Error(err))
+		place[decoration.FieldPath] = len(decorations)
+		decorations = append(decorations, decoration)
 	}
 	return decorations
+}
+
+// complain logs what is wrong with a record, once per version of it.
+func (m *Models) complain(r Record, fault string, err error) {
+	version := brokenRecord{r.ServiceID, r.ID, r.ModifiedIndex}
+	if m.broken[version] {
+		return
+	}
+	m.broken[version] = true
+	m.logger.Error(fault, zap.String("service_id", r.ServiceID), zap.String("id", r.ID), zap.Error(err))
 }
