@@ -2,7 +2,6 @@ package admin
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -13,7 +12,7 @@ import (
 )
 
 const (
-	// maxBody is how many bytes a request's body may have.
+	// maxBody is how many bytes a decoration's body may have.
 	maxBody = 1 << 20
 	// maxDrain is how many bytes of a larger body are read and dropped.
 	maxDrain = 8 << 20
@@ -21,22 +20,35 @@ const (
 	maxEcho = 1 << 10
 )
 
-// readBody returns the JSON value of a request's body, nil when it has none. A body that
+// noBody reads nothing: the operation has no body, or pays no heed to it.
+func noBody(*http.Request, *call) error { return nil }
+
+// readDecoration reads the JSON value of a request's body, nil when it has none. A body that
 // cannot be read is a *refusal with APISIX's text.
-func readBody(r *http.Request) (any, error) {
-	if r.ContentLength > maxBody {
-		drain(r.Body)
-		return nil, tooLarge(r.ContentLength)
+func readDecoration(r *http.Request, c *call) error {
+	text, err := readText(r, maxBody)
+	if err != nil {
+		return err
 	}
-	text, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
+	c.body, err = parseBody(text)
+	return err
+}
+
+// readText reads a body of at most limit bytes.
+func readText(r *http.Request, limit int64) ([]byte, error) {
+	if r.ContentLength > limit {
+		drain(r.Body)
+		return nil, tooLarge(r.ContentLength, limit)
+	}
+	text, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
 	if err != nil {
 		return nil, badBody(err.Error(), nil)
 	}
-	if len(text) > maxBody {
+	if int64(len(text)) > limit {
 		drain(r.Body)
-		return nil, tooLarge(int64(len(text)))
+		return nil, tooLarge(int64(len(text)), limit)
 	}
-	return parseBody(text)
+	return text, nil
 }
 
 // drain reads some of what is left of a body that is refused: a client that is still sending
@@ -62,8 +74,8 @@ func parseBody(text []byte) (any, error) {
 	return value, nil
 }
 
-func tooLarge(size int64) error {
-	return badBody(fmt.Sprintf("request size %d is greater than the maximum size %d allowed", size, maxBody), nil)
+func tooLarge(size, limit int64) error {
+	return badBody(fmt.Sprintf("request size %d is greater than the maximum size %d allowed", size, limit), nil)
 }
 
 // badBody is the answer to a body that cannot be read; text, if any, is shown to the client.
@@ -116,50 +128,4 @@ func merge(target, patch map[string]any) {
 			target[name] = value
 		}
 	}
-}
-
-// memberError carries the text of a refusal.
-const memberError = "error_msg"
-
-// refusal is an answer other than success.
-type refusal struct {
-	status int
-	body   map[string]any
-}
-
-// Error returns the answer's text.
-func (r *refusal) Error() string {
-	for _, member := range []string{memberError, "message"} {
-		if text, ok := r.body[member].(string); ok {
-			return text
-		}
-	}
-	return http.StatusText(r.status)
-}
-
-// refuse is a refusal with APISIX's error_msg.
-func refuse(status int, message string) error {
-	return &refusal{status: status, body: map[string]any{memberError: message}}
-}
-
-// keyNotFound is what etcd, and so APISIX, answers about an object that does not exist.
-func keyNotFound() error {
-	return &refusal{status: http.StatusNotFound, body: map[string]any{"message": "Key not found"}}
-}
-
-// answerFor turns any error into the answer that tells it. What is not the client's fault
-// is the store's.
-func answerFor(err error) *refusal {
-	var answer *refusal
-	var taken *TakenError
-	switch {
-	case errors.As(err, &answer):
-		return answer
-	case errors.As(err, &taken):
-		return &refusal{status: http.StatusBadRequest, body: map[string]any{memberError: taken.Error()}}
-	case errors.Is(err, ErrNotFound):
-		errors.As(keyNotFound(), &answer)
-		return answer
-	}
-	return &refusal{status: http.StatusServiceUnavailable, body: map[string]any{memberError: err.Error()}}
 }

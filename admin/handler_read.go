@@ -73,8 +73,13 @@ func (h *Handler) current(ctx context.Context, serviceID string) ([]Record, erro
 	if h.reclaimer == nil {
 		return nil, err
 	}
-	h.complaint.Error("decorations are shown without asking APISIX whether their service exists", zap.Error(err))
+	h.unasked(err)
 	return h.store.List(ctx, serviceID)
+}
+
+// unasked notes that APISIX could not be asked.
+func (h *Handler) unasked(err error) {
+	h.complaint.Error("what is stored is shown without asking APISIX whether its service exists", zap.Error(err))
 }
 
 // list filters, sorts and pages as APISIX does: total counts what the filters left; order is

@@ -98,7 +98,7 @@ func TestWhatIsNotServedIsRefusedAsAPISIXDoes(t *testing.T) {
 			require.Equal(t, c.text, r.member(memberError))
 			require.Equal(t, "application/json", r.header.Get("Content-Type"))
 			if c.status == http.StatusMethodNotAllowed {
-				require.Equal(t, "GET, PUT, POST, PATCH, DELETE", r.header.Get("Allow"))
+				require.Equal(t, "DELETE, GET, PATCH, POST, PUT", r.header.Get("Allow"))
 			}
 		})
 	}
@@ -258,7 +258,7 @@ func TestAStoreThatFailsIsUnavailable(t *testing.T) {
 	} {
 		r := e.do(c.method, c.path, `{"field_path":"Query.a"}`)
 		require.Equal(t, http.StatusServiceUnavailable, r.status, c.method)
-		require.Contains(t, r.member(memberError), "no such table: decoration")
+		require.Equal(t, "the store cannot be used at the moment, the log of the runner tells why", r.member(memberError))
 	}
 }
 

@@ -104,15 +104,15 @@ func identify(object map[string]any, id string) error {
 	return nil
 }
 
-// check validates a whole decoration and turns it into a draft.
-func check(c call, object map[string]any, incarnation string) (Draft, error) {
+// checked validates a whole decoration and turns it into a draft.
+func checked(c call, object map[string]any, incarnation string) (Draft, error) {
 	for _, member := range []string{memberCreateTime, memberUpdateTime} {
 		if given(object, member) {
 			// The second space is APISIX's.
 			return Draft{}, refuse(http.StatusBadRequest, "the property is forbidden:  "+member)
 		}
 	}
-	if err := checkDecoration(object); err != nil {
+	if err := checkWritten(object); err != nil {
 		return Draft{}, refuse(http.StatusBadRequest, err.Error())
 	}
 	d, err := draft(c.serviceID, c.id, object)
@@ -122,8 +122,11 @@ func check(c call, object map[string]any, incarnation string) (Draft, error) {
 
 // storeWhole validates and writes one whole decoration and answers with it.
 func (h *Handler) storeWhole(ctx context.Context, c call, object map[string]any, o owner) (int, any, error) {
-	d, err := check(c, object, o.incarnation)
+	d, err := checked(c, object, o.incarnation)
 	if err != nil {
+		return 0, nil, err
+	}
+	if err := errors.Join(checkReserved(o.records, c.id), checkRoom(o.records, c.id)); err != nil {
 		return 0, nil, err
 	}
 	record, created, err := h.store.Put(ctx, d)
@@ -184,7 +187,7 @@ func patched(c call, old Record, body map[string]any, incarnation string) (Draft
 		return Draft{}, err
 	}
 	object[memberServiceID] = c.serviceID
-	return check(c, object, incarnation)
+	return checked(c, object, incarnation)
 }
 
 // delete removes a decoration. It asks nobody about the service: removing is right whether or
@@ -207,14 +210,24 @@ func (h *Handler) written(ctx context.Context, status int, record Record) (int, 
 	if err != nil {
 		return 0, nil, err
 	}
-	return status, map[string]any{"key": key(record.ServiceID, record.ID), "value": object}, nil
+	answer := map[string]any{"key": key(record.ServiceID, record.ID), "value": object}
+	if warnings := warningsFor(h.known(record.ServiceID), record); len(warnings) > 0 {
+		answer[memberWarnings] = warnings
+	}
+	return status, answer, nil
 }
 
-// refresh puts a write in force. The write itself has succeeded; should reading it back
-// fail, the models catch up when the store can be read again.
+// refresh puts the write of decorations in force.
 func (h *Handler) refresh(ctx context.Context, serviceID string) {
-	if err := h.models.Refresh(ctx, serviceID); err != nil && !errors.Is(err, context.Canceled) {
-		h.complaint.Error("a written decoration is not in force yet", zap.Error(err))
+	h.putInForce(ctx, h.models, serviceID)
+}
+
+// putInForce has a follower read what was written. The write itself has succeeded; should
+// reading it back fail, the follower catches up when the store can be read again. A client
+// that has gone does not keep the write from being in force.
+func (h *Handler) putInForce(ctx context.Context, follower Follower, serviceID string) {
+	if err := follower.Refresh(context.WithoutCancel(ctx), serviceID); err != nil {
+		h.complaint.Error("a write is not in force yet", zap.Error(err))
 	}
 }
 

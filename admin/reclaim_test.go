@@ -183,7 +183,7 @@ func TestWhileAPISIXCannotBeAskedReadsAreServedAndWritesRefused(t *testing.T) {
 	} {
 		r := e.do(c.method, c.path, c.body)
 		require.Equal(t, http.StatusServiceUnavailable, r.status, c.method)
-		require.Equal(t, "ask APISIX for service shop: connection refused", r.member(memberError))
+		require.Equal(t, "APISIX cannot be asked about the service at the moment, try again later", r.member(memberError))
 	}
 	require.Equal(t, http.StatusOK, e.do(http.MethodGet, decorationsPath("shop"), nil).status)
 	require.Equal(t, http.StatusOK, e.do(http.MethodGet, decorationsPath("shop", "d1"), nil).status)
