@@ -70,6 +70,9 @@ type Options struct {
 	Local limiter.Limiter
 	// Redis counts under the other policies. Required.
 	Redis RedisSource
+	// Owners tells what configurations stand on, and so whose counters are charged. nil
+	// leaves it to the rule: the Service's where the route is bound to one.
+	Owners OwnerSource
 	// MaxBodySize is the limit of a request's body in bytes for configurations
 	// that set none; 0 or less means DefaultMaxBodySize.
 	MaxBodySize int64
@@ -128,7 +131,7 @@ func (p *Plugin) ParseConf(in []byte) (any, error) {
 		degrade := AllowsDegradation(in)
 		p.options.Logger.Error("invalid configuration of "+Name,
 			zap.Error(err), zap.Bool("allow_degradation", degrade))
-		return &route{invalid: err, degrade: degrade}, nil
+		return &route{invalid: err, degrade: degrade, locked: p.newLocked(in, err)}, nil
 	}
 	return p.newRoute(cfg), nil
 }
@@ -141,6 +144,7 @@ func (p *Plugin) RequestFilter(conf any, w http.ResponseWriter, r pkghttp.Reques
 	if !ok {
 		rt = &route{invalid: errForeignConf}
 	}
+	rt = p.unlocked(rt)
 	d := decision{plugin: p, route: rt, request: request{Request: r}}
 	d.run()
 	d.answer(w)

@@ -20,6 +20,7 @@ type route struct {
 	// invalid is why the configuration is none; then only degrade counts.
 	invalid error
 	degrade bool
+	locked  *locked // nil unless it is invalid for want of a secret's key
 	// told: the log knows a route that has the invalid configuration.
 	told atomic.Bool
 
@@ -55,6 +56,9 @@ func (rt *route) AllowDegradation() bool {
 
 // Close gives up what the configuration holds, once no request uses it any more.
 func (rt *route) Close() error {
+	if rt.locked != nil {
+		return rt.locked.close()
+	}
 	if rt.Config != nil {
 		rt.release()
 	}

@@ -44,6 +44,9 @@ type stackConfig struct {
 	upstreams   introspect.UpstreamResolver
 	schemas     plugins.SchemaSource // instead of introspection
 	maxBodySize int64
+	secrets     plugins.Secrets
+	now         func() time.Time // of the plugin
+	verbose     bool             // all is logged
 }
 
 // stack is a runner: the plugin behind the protocol server, with real counters.
@@ -68,7 +71,11 @@ func startStack(tb testing.TB, cfg stackConfig) *stack {
 
 func startStackAt(tb testing.TB, socket string, cfg stackConfig) *stack {
 	tb.Helper()
-	core, logs := observer.New(zapcore.WarnLevel)
+	level := zapcore.WarnLevel
+	if cfg.verbose {
+		level = zapcore.DebugLevel
+	}
+	core, logs := observer.New(level)
 	s := &stack{clock: newClock(), registry: prometheus.NewRegistry(), logs: logs, redis: &limiter.Clients{}, socket: socket}
 	tb.Cleanup(s.redis.Wait)
 	local := limiter.NewLocal(limiter.LocalConfig{Now: s.clock.Now})
@@ -84,6 +91,7 @@ func startStackAt(tb testing.TB, socket string, cfg stackConfig) *stack {
 	s.plugin = plugins.New(plugins.Options{
 		Models: cfg.models, Schemas: cfg.schemas, Local: local, Redis: s.redis,
 		MaxBodySize: cfg.maxBodySize, Logger: zap.New(core), Registerer: s.registry,
+		Secrets: cfg.secrets, Now: cfg.now,
 	})
 	logged := newClock() // a second passes from one failure to the next
 	s.plugin.SetLogClock(func() time.Time { logged.advance(time.Second); return logged.Now() })
