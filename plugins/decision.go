@@ -23,6 +23,7 @@ type decision struct {
 	headers []header
 
 	serviceID, routeID string
+	ownedBy            Owner // once it was asked for
 	charged            int64 // what the request costs, once known
 }
 
@@ -310,12 +311,6 @@ func (d *decision) counter(key string) string {
 	if d.route.Group != "" {
 		return "group:" + d.route.Group + ":" + d.route.GroupDigest + ":" + key
 	}
-	if d.ownedByService() {
-		return "service:" + d.serviceID + ":" + d.route.Digest + ":" + key
-	}
-	return "route:" + d.routeID + ":" + d.route.Digest + ":" + key
-}
-
-func (d *decision) ownedByService() bool {
-	return d.serviceID != "" && d.route.CounterScope != ScopeRoute
+	owner := d.owner()
+	return string(owner.Kind) + ":" + owner.ID + ":" + d.route.Digest + ":" + key
 }

@@ -16,6 +16,10 @@ type identity struct {
 
 	// preReq says that the filter runs before any plugin that rewrites.
 	preReq bool
+
+	// attachment is the APISIX plugin that the configuration stands in, versions those
+	// of the objects that are named, joined by "&". Empty where the route is.
+	attachment, versions string
 }
 
 // parseKey reads a PrepareConf key: types, ids, attachment and versions separated
@@ -42,8 +46,20 @@ func parseKey(key string) identity {
 	if !ok {
 		owner = identity{}
 	}
+	if ok {
+		owner.attachment, owner.versions = attachment, versions
+	}
 	owner.preReq = attachment == preReqAttachment
 	return owner
+}
+
+// Attachment returns what the key of the request's configuration says about where it
+// stands: the APISIX plugin that it is in, the consumer and the consumer group whose
+// plugins were merged, and the versions of route, service, consumer and consumer group,
+// those that there are, joined by "&". All are empty for a configuration that is no
+// route's, such as a global rule's.
+func (r *request) Attachment() (attachment, consumer, consumerGroup, versions string) {
+	return r.who.attachment, r.who.consumer, r.who.consumerGroup, r.who.versions
 }
 
 // parseOwner pairs types with ids. Nothing is believed unless all of it is

@@ -13,13 +13,13 @@ func TestParseKey(t *testing.T) {
 		want identity
 	}{
 		{"a route of its own has no service", "route#k4#ext-plugin-pre-req#27#26",
-			identity{route: "k4", noService: true, preReq: true}},
+			identity{route: "k4", noService: true, preReq: true, attachment: "ext-plugin-pre-req", versions: "27#26"}},
 		{"a route bound to a service names both", "route&service#k1&svc1#ext-plugin-pre-req#22&21",
-			identity{route: "k1", service: "svc1", preReq: true}},
+			identity{route: "k1", service: "svc1", preReq: true, attachment: "ext-plugin-pre-req", versions: "22&21"}},
 		{"a consumer is named after authentication", "route&consumer#k5&jack#ext-plugin-post-req#29&2",
-			identity{route: "k5", consumer: "jack", noService: true}},
+			identity{route: "k5", consumer: "jack", noService: true, attachment: "ext-plugin-post-req", versions: "29&2"}},
 		{"all of them can be named", "route&service&consumer&consumer_group#r.1&s_2&c-3&g#ext-plugin-post-req#1&2&3&4",
-			identity{route: "r.1", service: "s_2", consumer: "c-3", consumerGroup: "g"}},
+			identity{route: "r.1", service: "s_2", consumer: "c-3", consumerGroup: "g", attachment: "ext-plugin-post-req", versions: "1&2&3&4"}},
 		{"a global rule does not name the route", "global_rule#1#ext-plugin-pre-req#1",
 			identity{preReq: true}},
 		{"an empty key tells nothing", "", identity{}},
