@@ -70,6 +70,9 @@ type Options struct {
 	Local limiter.Limiter
 	// Redis counts under the other policies. Required.
 	Redis RedisSource
+	// Owners tells what configurations stand on, and so whose counters are charged. nil
+	// leaves it to the rule: the Service's where the route is bound to one.
+	Owners OwnerSource
 	// MaxBodySize is the limit of a request's body in bytes for configurations
 	// that set none; 0 or less means DefaultMaxBodySize.
 	MaxBodySize int64
