@@ -66,7 +66,7 @@ type EtcdConfig struct {
 // last counts, as in APISIX.
 //
 // Which life of a service a decoration belongs to is not stored but read off etcd's revisions,
-// see life. Every exchange with etcd ends within etcd.RequestTimeout.
+// see life and lifeAt. Every exchange with etcd ends within etcd.RequestTimeout.
 type Etcd struct {
 	client *etcd.Client
 	logger *zap.Logger
@@ -75,13 +75,14 @@ type Etcd struct {
 	mu      sync.Mutex
 	all     cachedRecords     // of All
 	uploads map[string]Schema // of Schemas, by service, without texts and incarnations
+	alive   map[string]int64  // the last revision at which a service with belongings was seen
 }
 
 var _ Store = (*Etcd)(nil)
 
 // NewEtcd returns the store that a client reaches.
 func NewEtcd(cfg EtcdConfig) *Etcd {
-	s := &Etcd{client: cfg.Client, logger: cfg.Logger, now: cfg.Now, uploads: map[string]Schema{}}
+	s := &Etcd{client: cfg.Client, logger: cfg.Logger, now: cfg.Now, alive: map[string]int64{}}
 	if s.now == nil {
 		s.now = time.Now
 	}

@@ -8,6 +8,7 @@ import (
 
 	"graphql-limit-count/internal/etcd"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -28,19 +29,25 @@ func (s *Etcd) gets(serviceID string) []clientv3.Op {
 }
 
 // state reads what gets answered.
-func (s *Etcd) state(serviceID string, response *clientv3.TxnResponse) serviceState {
+func (s *Etcd) state(ctx context.Context, serviceID string, response *clientv3.TxnResponse) (serviceState, error) {
 	state := serviceState{serviceID: serviceID, revision: response.Header.Revision}
-	if kvs := response.Responses[0].GetResponseRange().Kvs; len(kvs) > 0 {
-		state.life = lifeOf(s.client.Decode(kvs[0]))
-	}
 	prefix := s.decorationsKey(serviceID)
-	for _, kv := range response.Responses[1].GetResponseRange().Kvs {
-		id := string(kv.Key)[len(prefix):]
-		if checkID("decoration", id) == nil { // otherwise it is no decoration
-			state.records = append(state.records, decodeRecord(serviceID, id, s.client.Decode(kv), state.life))
-		}
+	kvs := slices.DeleteFunc(response.Responses[1].GetResponseRange().Kvs, func(kv *mvccpb.KeyValue) bool {
+		return checkID("decoration", string(kv.Key)[len(prefix):]) != nil // it is no decoration
+	})
+	newest := int64(0)
+	for _, kv := range kvs {
+		newest = max(newest, kv.ModRevision)
 	}
-	return state
+	var err error
+	service := s.decode(response.Responses[0].GetResponseRange().Kvs)
+	if state.life, err = s.lifeAt(ctx, serviceID, service, state.revision, newest); err != nil {
+		return serviceState{}, err
+	}
+	for _, kv := range kvs {
+		state.records = append(state.records, decodeRecord(serviceID, string(kv.Key)[len(prefix):], s.client.Decode(kv), state.life))
+	}
+	return state, nil
 }
 
 // read returns the state of a service.
@@ -52,7 +59,7 @@ func (s *Etcd) read(ctx context.Context, serviceID string) (serviceState, error)
 	if err != nil {
 		return serviceState{}, err
 	}
-	return s.state(serviceID, response), nil
+	return s.state(ctx, serviceID, response)
 }
 
 // find returns the record of an id.
@@ -108,13 +115,9 @@ func (s *Etcd) All(ctx context.Context) ([]Record, error) {
 	if sameKeys(keys, cached.keys) {
 		return slices.Clone(cached.records), nil
 	}
-	kvs, _, err := s.client.Snapshot(ctx, servicesPath)
+	fresh, err := s.snapshot(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list decorations: %w", err)
-	}
-	fresh := cachedRecords{records: recordsOf(kvs), keys: kvs}
-	for i := range kvs {
-		kvs[i].Value = nil
 	}
 	s.mu.Lock()
 	s.all = fresh
@@ -128,21 +131,35 @@ func sameKeys(a, b []etcd.KV) bool {
 	})
 }
 
-// recordsOf picks the decorations out of everything below servicesPath.
-func recordsOf(kvs []etcd.KV) []Record {
-	lives := map[string]life{}
+// snapshot reads the decorations of all services.
+func (s *Etcd) snapshot(ctx context.Context) (cachedRecords, error) {
+	kvs, revision, err := s.client.Snapshot(ctx, servicesPath)
+	if err != nil {
+		return cachedRecords{}, err
+	}
+	services, newest := map[string][]etcd.KV{}, map[string]int64{}
 	for _, kv := range kvs {
-		if serviceID, id, ok := splitKey(kv.Key); ok && id == "" {
-			lives[serviceID] = lifeOf(kv)
+		switch serviceID, id, ok := splitKey(kv.Key); {
+		case ok && id == "":
+			services[serviceID] = []etcd.KV{kv}
+		case ok:
+			newest[serviceID] = max(newest[serviceID], kv.ModRevision)
+		}
+	}
+	lives := make(map[string]life, len(newest))
+	for serviceID, written := range newest {
+		if lives[serviceID], err = s.lifeAt(ctx, serviceID, services[serviceID], revision, written); err != nil {
+			return cachedRecords{}, err
 		}
 	}
 	var records []Record
-	for _, kv := range kvs {
+	for i, kv := range kvs {
 		if serviceID, id, ok := splitKey(kv.Key); ok && id != "" {
 			records = append(records, decodeRecord(serviceID, id, kv, lives[serviceID]))
 		}
+		kvs[i].Value = nil // only the versions are kept
 	}
-	return sortRecords(records)
+	return cachedRecords{keys: kvs, records: sortRecords(records)}, nil
 }
 
 // sortRecords orders records by service and id. Keys are ordered as whole texts, in which

@@ -37,11 +37,8 @@ func (s *Etcd) ReclaimSchema(ctx context.Context, upload Schema) (bool, error) {
 
 func (s *Etcd) reclaim(ctx context.Context, serviceID, key string, modified int64, incarnation string) (bool, error) {
 	compares := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", modified)}
-	service := clientv3.CreateRevision(s.serviceKey(serviceID))
-	if incarnation == unseenService {
-		compares = append(compares, clientv3.Compare(service, "=", 0))
-	} else if revision, err := strconv.ParseInt(incarnation, 10, 64); err == nil {
-		compares = append(compares, clientv3.Compare(service, "!=", revision))
+	if revision, err := strconv.ParseInt(incarnation, 10, 64); err == nil {
+		compares = append(compares, clientv3.Compare(clientv3.CreateRevision(s.serviceKey(serviceID)), "!=", revision))
 	}
 	response, err := s.transact(ctx, compares, []clientv3.Op{clientv3.OpDelete(key)}, nil)
 	if err != nil {

@@ -8,21 +8,24 @@ import (
 	"graphql-limit-count/internal/etcd"
 )
 
-// unseenService is the incarnation of a decoration or schema in an etcd that does not hold its
-// service. When APISIX has the service elsewhere it is that service's; when APISIX has it
-// nowhere it is reclaimed.
-const unseenService = "unseen"
+// endedService is the incarnation of a decoration or schema whose service was deleted.
+const endedService = "ended"
 
-// life is the present life of a service as its key in etcd shows it.
+// life is the present life of a service as etcd shows it.
 //
 // What belongs to a service belongs to one life of it: a service created again under the same
 // id starts with none. Something last written at a revision before the service's key came into
 // being is of an earlier life. Revisions say nothing once content was copied from one cluster
 // to another, key by key; the times inside the values are copied with it. So when both are
 // known, the times must agree that it was written no later than the service was created.
+//
+// That a service's key is missing does not say that its life has ended: content may be copied
+// in any order, or the services be kept elsewhere. It has ended when the key was there after
+// the thing was written. What is not known to be anybody's has no incarnation.
 type life struct {
 	revision int64 // at which the service's key was created; 0: there is none
 	created  int64 // the service's create_time, seconds since 1970; 0: it has none
+	ended    bool  // there is no key, but there was one
 }
 
 // lifeOf reads a service's key.
@@ -40,13 +43,18 @@ func lifeOf(kv etcd.KV) life {
 // calls its createdIndex.
 func (l life) incarnation(written, at int64) string {
 	switch {
+	case l.ended:
+		return endedService
 	case l.revision == 0:
-		return unseenService
+		return ""
 	case written >= l.revision || (l.created > 0 && at > l.created):
 		return strconv.FormatInt(l.revision, 10)
 	}
 	return noService
 }
+
+// current is the incarnation of what is written now.
+func (l life) current() string { return l.incarnation(l.revision, 0) }
 
 // seconds reads a time; what is no number is 0, which means that it is not known.
 func seconds(value any) int64 {

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"graphql-limit-count/internal/etcd"
@@ -47,15 +46,20 @@ func (s *Etcd) readUpload(ctx context.Context, serviceID string) (Schema, life, 
 	if err != nil {
 		return Schema{}, life{}, err
 	}
-	var owner life
-	if kvs := response.Responses[0].GetResponseRange().Kvs; len(kvs) > 0 {
-		owner = lifeOf(s.client.Decode(kvs[0]))
+	service := s.decode(response.Responses[0].GetResponseRange().Kvs)
+	kvs := s.decode(response.Responses[1].GetResponseRange().Kvs)
+	newest := int64(0)
+	if len(kvs) > 0 {
+		newest = kvs[0].ModRevision
 	}
-	kvs := response.Responses[1].GetResponseRange().Kvs
-	if len(kvs) == 0 {
-		return Schema{}, owner, ErrNoSchema
+	owner, err := s.lifeAt(ctx, serviceID, service, response.Header.Revision, newest)
+	if err == nil && len(kvs) == 0 {
+		err = ErrNoSchema
 	}
-	upload, err := decodeUpload(serviceID, s.client.Decode(kvs[0]))
+	if err != nil {
+		return Schema{}, owner, err
+	}
+	upload, err := decodeUpload(serviceID, kvs[0])
 	upload.Incarnation = owner.incarnation(upload.ModifiedIndex, max(upload.CreateTime, upload.UpdateTime))
 	return upload, owner, err
 }
@@ -140,8 +144,8 @@ func (s *Etcd) putUpload(ctx context.Context, upload Schema) (Schema, bool, erro
 func (s *Etcd) replaceUpload(ctx context.Context, upload, old Schema, owner life) (Schema, bool, error) {
 	now := s.now().Unix()
 	upload.CreateTime, upload.UpdateTime, upload.CreatedIndex = now, now, old.CreatedIndex
-	upload.Incarnation = owner.incarnation(owner.revision, 0)
-	created := old.ModifiedIndex == 0 || old.Incarnation == noService
+	upload.Incarnation = owner.current()
+	created := old.ModifiedIndex == 0 || foreign(old.Incarnation)
 	if !created && old.CreateTime > 0 {
 		upload.CreateTime = old.CreateTime
 	}
@@ -203,8 +207,8 @@ func (s *Etcd) listUploads(ctx context.Context) ([]Schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	uploads := make(map[string]Schema, len(keys))
-	var services []string
+	known := make(map[string]Schema, len(keys))
+	var uploads []Schema // in the keys' order
 	for _, key := range keys {
 		serviceID := strings.TrimPrefix(key.Key, uploadsPath)
 		if checkID("service", serviceID) != nil {
@@ -217,23 +221,20 @@ func (s *Etcd) listUploads(ctx context.Context) ([]Schema, error) {
 		if err != nil {
 			return nil, err
 		}
-		uploads[serviceID] = upload
-		services = append(services, serviceID) // in the keys' order
+		known[serviceID] = upload
+		uploads = append(uploads, upload)
 	}
 	s.mu.Lock()
-	s.uploads = uploads
+	s.uploads = known
 	s.mu.Unlock()
-	lives, err := s.lives(ctx, services)
+	lives, err := s.lives(ctx, uploads)
 	if err != nil {
 		return nil, err
 	}
-	var list []Schema
-	for _, serviceID := range services {
-		upload := uploads[serviceID]
-		upload.Incarnation = lives[serviceID].incarnation(upload.ModifiedIndex, max(upload.CreateTime, upload.UpdateTime))
-		list = append(list, upload)
+	for i, upload := range uploads {
+		uploads[i].Incarnation = lives[upload.ServiceID].incarnation(upload.ModifiedIndex, max(upload.CreateTime, upload.UpdateTime))
 	}
-	return list, nil
+	return uploads, nil
 }
 
 // describeUpload returns a schema without its text and incarnation, from memory if it is that
@@ -251,25 +252,4 @@ func (s *Etcd) describeUpload(ctx context.Context, serviceID string, modified in
 	}
 	upload.Text, upload.Incarnation = nil, ""
 	return upload, nil
-}
-
-// lives reads the present lives of services.
-func (s *Etcd) lives(ctx context.Context, services []string) (map[string]life, error) {
-	lives := make(map[string]life, len(services))
-	for batch := range slices.Chunk(services, flatOperations) {
-		var gets []clientv3.Op
-		for _, serviceID := range batch {
-			gets = append(gets, clientv3.OpGet(s.serviceKey(serviceID)))
-		}
-		response, err := s.transact(ctx, nil, gets, nil)
-		if err != nil {
-			return nil, err
-		}
-		for i, serviceID := range batch {
-			if kvs := response.Responses[i].GetResponseRange().Kvs; len(kvs) > 0 {
-				lives[serviceID] = lifeOf(s.client.Decode(kvs[0]))
-			}
-		}
-	}
-	return lives, nil
 }

@@ -42,6 +42,7 @@ func (s *Etcd) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.all, s.uploads = cachedRecords{}, nil
+	clear(s.alive)
 }
 
 // etcdWatch is the state of one Watch.

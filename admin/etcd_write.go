@@ -59,7 +59,9 @@ func (s *Etcd) change(ctx context.Context, serviceID string, decide func(service
 			e.at(response.Header.Revision)
 			return e, nil
 		}
-		state = s.state(serviceID, response)
+		if state, err = s.state(ctx, serviceID, response); err != nil {
+			return edit{}, err
+		}
 		if err := pause(ctx, attempt); err != nil {
 			return edit{}, err
 		}
@@ -158,17 +160,19 @@ func (s *Etcd) record(state serviceState, draft Draft) (record Record, created b
 	now := s.now().Unix()
 	record = Record{Draft: draft, CreateTime: now, UpdateTime: now}
 	old, exists := state.find(draft.ID)
-	created = !exists || old.Incarnation == noService
+	created = !exists || foreign(old.Incarnation)
 	if exists {
 		record.CreatedIndex = old.CreatedIndex
 	}
 	if !created {
 		record.keepCreation(old)
 	}
-	// Written now, it belongs to the life in which the service is now.
-	record.Incarnation = life{revision: state.life.revision}.incarnation(state.life.revision, 0)
+	record.Incarnation = state.life.current()
 	return record, created
 }
+
+// foreign tells whether something belongs to an earlier life of its service.
+func foreign(incarnation string) bool { return incarnation == noService || incarnation == endedService }
 
 // put is the edit that writes one draft.
 func (s *Etcd) put(state serviceState, draft Draft) (e edit, created bool, err error) {

@@ -13,7 +13,9 @@ import (
 	"time"
 
 	"graphql-limit-count/ci/gateway"
+	"graphql-limit-count/ci/servers"
 	"graphql-limit-count/internal/apisix"
+	"graphql-limit-count/internal/etcd"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
@@ -32,35 +34,36 @@ const (
 type endpoint struct {
 	t         *testing.T
 	url       string
-	path      string // of the store's file
+	path      string  // of the store's file
 	store     *SQLite // nil when the records are kept elsewhere
 	records   Store
 	models    *Models
 	reclaimer *Reclaimer
 	gateway   *gateway.Gateway // nil: APISIX cannot be asked
+	etcd      *etcd.Client     // nil: nothing is kept in etcd
 }
 
-// startEndpoint serves on a free port. directory is APISIX; nil means that it cannot be
+// startEndpoint serves on a free port. services is APISIX; nil means that it cannot be
 // asked.
-func startEndpoint(t *testing.T, directory ServiceDirectory) *endpoint {
+func startEndpoint(t *testing.T, services ServiceDirectory) *endpoint {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "decorations.db")
 	store := openStore(t, path)
-	e := startEndpointOn(t, store, directory)
+	e := startEndpointOn(t, store, services)
 	e.path, e.store = path, store
 	return e
 }
 
 // startEndpointOn is startEndpoint with the store given.
-func startEndpointOn(t *testing.T, store Store, directory ServiceDirectory) *endpoint {
+func startEndpointOn(t *testing.T, store Store, services ServiceDirectory) *endpoint {
 	t.Helper()
 	e := &endpoint{t: t, records: store}
 	e.models = NewModels(store, zap.NewNop())
 	cfg := Config{Store: store, Models: e.models, AdminKey: testAdminKey, ViewerKey: testViewerKey,
 		PluginSchema: []byte(`{"type":"object"}`), Logger: zap.NewNop(),
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "a_metric 1\n") })}
-	if directory != nil {
-		e.reclaimer = NewReclaimer(ReclaimerConfig{Store: store, Models: e.models, Directory: directory,
+	if services != nil {
+		e.reclaimer = NewReclaimer(ReclaimerConfig{Store: store, Models: e.models, Directory: services,
 			Logger: zap.NewNop(), Interval: testPoll})
 		cfg.Reclaimer = e.reclaimer
 	}
@@ -76,6 +79,20 @@ func startWithGateway(t *testing.T) *endpoint {
 	g, client := startGateway(t)
 	e := startEndpoint(t, client)
 	e.gateway = g
+	return e
+}
+
+// startWithEtcd serves an endpoint whose records are in etcd, under a prefix of the test's own.
+// What the gateway's Admin API takes is written there as well, as APISIX would.
+func startWithEtcd(t *testing.T, server *servers.Etcd, prefix string) *endpoint {
+	t.Helper()
+	client := etcdClient(t, server, prefix)
+	e := startEndpointOn(t, NewEtcd(EtcdConfig{Client: client, Logger: zap.NewNop()}), apisix.NewEtcd(client))
+	e.gateway, _ = startGateway(t)
+	e.etcd = client
+	// Without any configuration an etcd is taken for one that lost it.
+	_, err := client.Put(t.Context(), prefix+"/global_rules/1", `{"id":"1","plugins":{}}`)
+	require.NoError(t, err)
 	return e
 }
 
@@ -140,7 +157,27 @@ func (e *endpoint) do(method, path string, body any) reply {
 
 // apisix sends a request to the gateway's Admin API.
 func (e *endpoint) apisix(method, path string, body any) reply {
-	return e.send(e.gateway.AdminURL(), gateway.DefaultAdminKey, method, path, body)
+	r := e.send(e.gateway.AdminURL(), gateway.DefaultAdminKey, method, path, body)
+	if e.etcd != nil && r.status < http.StatusMultipleChoices {
+		e.copyToEtcd(method, r)
+	}
+	return r
+}
+
+// copyToEtcd does in etcd what the gateway's Admin API did.
+func (e *endpoint) copyToEtcd(method string, r reply) {
+	e.t.Helper()
+	const gatewayPrefix = "/apisix"
+	if method == http.MethodDelete {
+		key := r.member("key").(string)
+		_, err := e.etcd.Delete(e.t.Context(), e.etcd.Prefix()+strings.TrimPrefix(key, gatewayPrefix))
+		require.NoError(e.t, err)
+	} else if key, ok := r.member("key").(string); ok && method != http.MethodGet {
+		value, err := json.Marshal(r.member("value"))
+		require.NoError(e.t, err)
+		_, err = e.etcd.Put(e.t.Context(), e.etcd.Prefix()+strings.TrimPrefix(key, gatewayPrefix), string(value))
+		require.NoError(e.t, err)
+	}
 }
 
 func (e *endpoint) send(base, key, method, path string, body any) reply {

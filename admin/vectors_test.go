@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"graphql-limit-count/ci/servers"
+
 	"github.com/stretchr/testify/require"
 )
 
@@ -57,8 +59,8 @@ type adminExpect struct {
 	StoredDecorations  *int           `json:"stored_decorations"`
 }
 
-// TestEndpointAnswersAsAPISIX runs the conformance vectors against a real listener, a real
-// store and the development gateway as APISIX.
+// TestEndpointAnswersAsAPISIX runs the conformance vectors against a real listener, each of the
+// real stores and the development gateway as APISIX.
 func TestEndpointAnswersAsAPISIX(t *testing.T) {
 	text, err := os.ReadFile("../testdata/vectors/admin.json")
 	require.NoError(t, err)
@@ -67,18 +69,27 @@ func TestEndpointAnswersAsAPISIX(t *testing.T) {
 	decoder.DisallowUnknownFields() // an expectation that is not understood must not pass
 	require.NoError(t, decoder.Decode(&cases))
 	require.Len(t, cases, 51)
-	for _, c := range cases {
-		t.Run(c.ID, func(t *testing.T) {
-			t.Parallel()
-			e := startWithGateway(t)
-			var last reply
-			for _, step := range c.Steps {
-				last = runStep(t, e, step)
-			}
-			if c.ErrorBody != nil {
-				require.Equal(t, c.ErrorBody, last.body)
-			}
-		})
+	server := servers.RunEtcd(t)
+	for _, store := range []struct {
+		name  string
+		start func(t *testing.T, id string) *endpoint
+	}{
+		{"sqlite", func(t *testing.T, _ string) *endpoint { return startWithGateway(t) }},
+		{"etcd", func(t *testing.T, id string) *endpoint { return startWithEtcd(t, server, "/"+id) }},
+	} {
+		for _, c := range cases {
+			t.Run(store.name+"/"+c.ID, func(t *testing.T) {
+				t.Parallel()
+				e := store.start(t, c.ID)
+				var last reply
+				for _, step := range c.Steps {
+					last = runStep(t, e, step)
+				}
+				if c.ErrorBody != nil {
+					require.Equal(t, c.ErrorBody, last.body)
+				}
+			})
+		}
 	}
 }
 
@@ -125,13 +136,18 @@ func runStep(t *testing.T, e *endpoint, step adminStep) reply {
 	return r
 }
 
-// writeByHand writes a row below the HTTP layer, as an operator with a database shell would.
+// writeByHand writes below the HTTP layer, as an operator with a database shell would.
 func writeByHand(t *testing.T, e *endpoint, key string, value map[string]any) {
 	t.Helper()
 	match := storedKey.FindStringSubmatch(key)
 	require.NotNil(t, match, key)
 	text, err := json.Marshal(value)
 	require.NoError(t, err)
+	if e.etcd != nil {
+		_, err := e.etcd.Put(t.Context(), e.etcd.Prefix()+key, string(text))
+		require.NoError(t, err)
+		return
+	}
 	_, err = e.store.db.ExecContext(t.Context(),
 		`INSERT INTO decoration (service_id, id, field_path, value) VALUES (?, ?, ?, ?)`,
 		match[1], match[2], value[memberFieldPath], string(text))
