@@ -56,16 +56,16 @@ func readSet(document node) (Set, error) {
 			return Set{}, faultf(document.line, "the member %s is missing", memberDecorations)
 		}
 	}
-	items, ok := list.value.([]node)
-	if !ok {
-		return Set{}, faultf(list.line, "decorations must be a list, not %s", list.kind())
-	}
 	var err error
-	set.Decorations, err = readList(items, set.ServiceID)
+	set.Decorations, err = readList(list, set.ServiceID)
 	return set, err
 }
 
-func readList(items []node, serviceID string) ([]Decoration, error) {
+func readList(list node, serviceID string) ([]Decoration, error) {
+	items, ok := list.value.([]node)
+	if !ok {
+		return nil, faultf(list.line, "%s must be a list, not %s", memberDecorations, list.kind())
+	}
 	if len(items) > MaxDecorations {
 		return nil, fmt.Errorf("%d decorations are more than %d", len(items), MaxDecorations)
 	}
