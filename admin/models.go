@@ -25,7 +25,16 @@ type Models struct {
 
 	mu      sync.Mutex // serialises refreshes, so an older reading never replaces a newer one
 	sources map[string][]cost.Decoration
-	broken  map[brokenRecord]bool // what has been complained about
+	read    map[string]map[string]reading // by service and id, as of the last refresh
+	broken  map[brokenRecord]bool         // what has been complained about
+}
+
+// reading is what a record was found to say. Validating thousands of records takes most of a
+// second, which a write of one of them should not.
+type reading struct {
+	fieldPath, value string
+	decoration       cost.Decoration
+	err              error
 }
 
 // brokenRecord is one version of a record that no model can be made of.
@@ -40,6 +49,7 @@ func NewModels(store Store, logger *zap.Logger) *Models {
 	m := &Models{
 		store: store, logger: logger,
 		sources: map[string][]cost.Decoration{},
+		read:    map[string]map[string]reading{},
 		broken:  map[brokenRecord]bool{},
 	}
 	m.current.Store(&map[string]*cost.Model{})
@@ -96,7 +106,7 @@ func (m *Models) Refresh(ctx context.Context, services ...string) error {
 
 // rebuild puts a service's model into models and tells whether it is another one.
 func (m *Models) rebuild(models map[string]*cost.Model, service string, records []Record) bool {
-	decorations := m.decorations(records)
+	decorations := m.decorations(service, records)
 	if reflect.DeepEqual(decorations, m.sources[service]) {
 		return false
 	}
@@ -120,12 +130,13 @@ func (m *Models) rebuild(models map[string]*cost.Model, service string, records 
 // that was put into the store by hand is left out, because leaving out the service's other
 // decorations as well would make its queries cheaper. Of several for one path, which APISIX's
 // Admin API can store, the last counts, as in APISIX.
-func (m *Models) decorations(records []Record) []cost.Decoration {
+func (m *Models) decorations(service string, records []Record) []cost.Decoration {
 	var decorations []cost.Decoration
+	readings := m.readings(service, records)
 	place := map[string]int{} // of each path
 	for _, r := range records {
-		decoration, err := costDecoration(r)
-		if err != nil {
+		decoration := readings[r.ID].decoration
+		if err := readings[r.ID].err; err != nil {
 			m.complain(r, "stored decoration is not valid and is left out", err)
 			continue
 		}
@@ -139,6 +150,24 @@ func (m *Models) decorations(records []Record) []cost.Decoration {
 		decorations = append(decorations, decoration)
 	}
 	return decorations
+}
+
+// readings reads the records of a service, apart from those that are as they were.
+func (m *Models) readings(service string, records []Record) map[string]reading {
+	before, after := m.read[service], make(map[string]reading, len(records))
+	for _, r := range records {
+		known, ok := before[r.ID]
+		if !ok || known.fieldPath != r.FieldPath || known.value != string(r.Value) {
+			known = reading{fieldPath: r.FieldPath, value: string(r.Value)}
+			known.decoration, known.err = costDecoration(r)
+		}
+		after[r.ID] = known
+	}
+	m.read[service] = after
+	if len(after) == 0 {
+		delete(m.read, service)
+	}
+	return after
 }
 
 // complain logs what is wrong with a record, once per version of it.
