@@ -103,6 +103,9 @@ func (v version) number() int64 {
 	if part, more, _ = strings.Cut(part, "#"); v.after {
 		part = more
 	}
+	if part == "" {
+		return 0
+	}
 	n, err := strconv.ParseInt(part, 10, 64)
 	if err != nil {
 		return 0
