@@ -7,10 +7,17 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"graphql-limit-count/internal/etcd"
+)
 
-	"golang.org/x/sync/errgroup"
+const (
+	// gatherTime is how long a change waits for others to be told with it: APISIX's Admin API
+	// writes decorations one by one, and each telling costs a reading of them all.
+	gatherTime = 50 * time.Millisecond
+	// retellTime is the pause after a telling that was not taken.
+	retellTime = 200 * time.Millisecond
 )
 
 // Watch follows etcd; see Store and etcd.Client.Follow. A service is also told when APISIX
@@ -19,21 +26,32 @@ import (
 // A server that lost all its data changes nothing: the last known models stay in force until
 // something is stored in it again.
 func (s *Etcd) Watch(ctx context.Context, changed func(services []string) error) error {
-	w := &etcdWatch{changed: changed, pending: map[string]bool{}, begun: map[string]bool{}, seed: maphash.MakeSeed(),
+	w := &etcdWatch{wake: make(chan struct{}, 1), pending: map[string]bool{}, begun: map[string]bool{}, seed: maphash.MakeSeed(),
 		views: map[string]map[string]version{servicesPath: nil, uploadsPath: nil}}
-	followers, following := errgroup.WithContext(ctx)
+	var group sync.WaitGroup
 	for _, path := range []string{servicesPath, uploadsPath} {
-		followers.Go(func() error {
-			return s.client.Follow(following, path, func(change etcd.Change) error {
+		group.Go(func() {
+			// It only ends with its context.
+			_ = s.client.Follow(ctx, path, func(change etcd.Change) error {
 				if change.Snapshot {
 					s.forget()
 				}
-				return w.apply(path, change)
+				w.apply(path, change)
+				return nil
 			})
 		})
 	}
-	_ = followers.Wait() // Follow only ends with its context
-	return ctx.Err()
+	defer group.Wait()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-w.wake:
+		}
+		if err := w.tell(ctx, changed); err != nil {
+			return err
+		}
+	}
 }
 
 // forget drops what was remembered by revision: after a lost connection, it may be another
@@ -47,14 +65,14 @@ func (s *Etcd) forget() {
 
 // etcdWatch is the state of one Watch.
 type etcdWatch struct {
-	changed func([]string) error
-	seed    maphash.Seed
+	seed maphash.Seed
+	wake chan struct{} // holds one when there is something to tell
 
-	mu      sync.Mutex                    // changed is called by one follower at a time
+	mu      sync.Mutex
 	views   map[string]map[string]version // per path: the version of each key; nil: not read yet
-	pending map[string]bool               // the services that changed has to be told of
+	pending map[string]bool               // the services to be told
 	begun   map[string]bool               // the services whose life began or ended
-	told    bool
+	told    bool                          // something was told
 }
 
 // version is what tells two states of a key apart. The revision alone does not when a server
@@ -87,8 +105,8 @@ func ownerOf(path, key string) (serviceID string, own bool) {
 	return serviceID, id == ""
 }
 
-// apply notes a change and tells what is to be told.
-func (w *etcdWatch) apply(path string, change etcd.Change) error {
+// apply notes a change.
+func (w *etcdWatch) apply(path string, change etcd.Change) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	view := w.views[path]
@@ -120,7 +138,7 @@ func (w *etcdWatch) apply(path string, change etcd.Change) error {
 		delete(next, key)
 	}
 	w.views[path] = next
-	return w.tell()
+	w.signal()
 }
 
 func (w *etcdWatch) mark(path, key, serviceID string) {
@@ -131,23 +149,64 @@ func (w *etcdWatch) mark(path, key, serviceID string) {
 	}
 }
 
-// tell calls changed once every path was read.
-func (w *etcdWatch) tell() error {
+// signal wakes Watch when there is something to tell: once every path was read, what changed,
+// and the first time whatever there is.
+func (w *etcdWatch) signal() {
 	for _, view := range w.views {
 		if view == nil {
-			return nil
+			return
 		}
 	}
 	w.settle()
 	if len(w.pending) == 0 && w.told {
+		return
+	}
+	select {
+	case w.wake <- struct{}{}:
+	default: // it is awake
+	}
+}
+
+// tell calls changed until it takes what there is to be told, or ctx is done.
+func (w *etcdWatch) tell(ctx context.Context, changed func([]string) error) error {
+	wait := gatherTime
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(wait):
+		}
+		services := w.take()
+		if services == nil || changed(services) == nil {
+			return nil
+		}
+		w.giveBack(services)
+		wait = retellTime
+	}
+}
+
+// take returns the services to be told, nil when there are none.
+func (w *etcdWatch) take() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.pending) == 0 && w.told {
 		return nil
 	}
-	if err := w.changed(slices.Sorted(maps.Keys(w.pending))); err != nil {
-		return err
-	}
+	services := slices.AppendSeq(make([]string, 0, len(w.pending)), maps.Keys(w.pending))
+	slices.Sort(services)
 	clear(w.pending)
 	w.told = true
-	return nil
+	return services
+}
+
+// giveBack is for services that were not taken.
+func (w *etcdWatch) giveBack(services []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.told = false
+	for _, service := range services {
+		w.pending[service] = true
+	}
 }
 
 // settle adds the services whose life began or ended to those to be told, if they have

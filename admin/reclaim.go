@@ -300,17 +300,14 @@ func judge(written, service string) verdict {
 }
 
 // adoptable tells whether what has one incarnation may turn out to belong to another: when it
-// has none, when the store would see the service and does not, and when one is an index and the
-// other a time, which another version of the Admin API shows for the same service.
+// has none, and when one is an index and the other a time, which another version of the Admin
+// API shows for the same service.
 func adoptable(written, service string) bool {
 	if written == "" {
 		return true
 	}
 	if written == noService || service == noService {
 		return false
-	}
-	if written == unseenService {
-		return true
 	}
 	return strings.HasPrefix(written, timeIncarnation) != strings.HasPrefix(service, timeIncarnation)
 }
