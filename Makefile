@@ -5,6 +5,9 @@ GO      ?= go
 # Packages under test at once, each with its own servers: what two cores carry.
 PARALLEL ?= 2
 
+# The benchmarks are a module of their own. It requires what this one does, as it is now, and the rivals.
+IN_BENCH = ci/bench/with-product.sh
+
 .PHONY: build test demo lint bench microbench e2e cover clean
 
 build: ## one static binary at bin/graphql-limit-count
@@ -13,7 +16,7 @@ build: ## one static binary at bin/graphql-limit-count
 test: ## everything, with the race detector; starts and stops its own servers
 	$(GO) test -race -count 1 -p $(PARALLEL) -timeout 14m ./...
 	$(GO) test -run RulesReadPlainly ./cost
-	cd ci/bench && $(GO) test -count 1 ./...
+	$(IN_BENCH) $(GO) test -count 1 ./...
 
 demo: build ## upstream, gateway and runner with sample requests; ONESHOT=1 exits after them
 	./bin/graphql-limit-count demo $(if $(ONESHOT),--oneshot)
@@ -23,10 +26,10 @@ lint: ## gofmt, go vet, staticcheck
 	  if [ -n "$$unformatted" ]; then echo "gofmt would change:"; echo "$$unformatted"; exit 1; fi
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
-	cd ci/bench && $(GO) vet ./... && "$$(cd ../.. && $(GO) tool -n staticcheck)" ./...
+	staticcheck=$$($(GO) tool -n staticcheck) && $(IN_BENCH) $(GO) vet ./... && $(IN_BENCH) "$$staticcheck" ./...
 
 bench: ## against peers, and growth with size (docs/benchmarks.md); BENCH_SECONDS for each comparison, BENCH_FLAGS as `go run . -h` in ci/bench says
-	cd ci/bench && $(GO) run . $(if $(BENCH_SECONDS),-seconds $(BENCH_SECONDS)) $(BENCH_FLAGS)
+	$(IN_BENCH) $(GO) run . $(if $(BENCH_SECONDS),-seconds $(BENCH_SECONDS)) $(BENCH_FLAGS)
 
 microbench: ## the benchmarks of the packages, with allocations
 	$(GO) test -run '^$$' -bench . -benchmem -p 1 ./...

@@ -242,14 +242,14 @@ func (a wireAnswers) Body() ([]byte, error) { return a, nil }
 
 // buildProduct builds the product's binary as a release is built.
 func (b *bench) buildProduct(ctx context.Context) (string, error) {
-	source, err := productFolder(ctx)
+	source, err := productFolder()
 	if err != nil {
 		return "", err
 	}
 	binary := filepath.Join(b.folder, "graphql-limit-count")
 	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", binary, "./cmd/graphql-limit-count")
 	build.Dir = source
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=") // those of this module are not its
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building the product: %w: %s", err, out)
 	}
