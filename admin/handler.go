@@ -7,6 +7,7 @@ import (
 
 	"graphql-limit-count/cost"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 )
 
@@ -30,15 +31,23 @@ type Config struct {
 	// Reclaimer asks APISIX about services. Nil: APISIX cannot be asked, any service id is
 	// taken for an existing one and nothing is reclaimed.
 	Reclaimer *Reclaimer
-	// AdminKey is the key that allows everything. Required.
+	// Keys allow requests. Nil: AdminKey and ViewerKey do.
+	Keys *Keys
+	// AdminKey is the key that allows everything. Required without Keys.
 	AdminKey string
 	// ViewerKey is the key that allows reading. Empty: there is none.
 	ViewerKey string
+	// Hosts are the names by which the endpoint may be called, besides localhost and IP
+	// addresses; ports in them are ignored. The host of the address that it listens on
+	// should be one.
+	Hosts []string
 	// PluginSchema is the JSON Schema of the plugin's configuration, served at
 	// /apisix/admin/schema/plugins/graphql-limit-count. Empty: not served.
 	PluginSchema []byte
 	// Metrics is served at /metrics, without a key. Nil: not served.
 	Metrics http.Handler
+	// Registerer takes the endpoint's own metrics. Nil leaves them uncollected.
+	Registerer prometheus.Registerer
 	// Logger gets a line for each write, at level info, and one when the store or APISIX
 	// fails, at most once a minute. Required.
 	Logger *zap.Logger
@@ -55,44 +64,58 @@ type SchemaSource interface {
 	Refresh(ctx context.Context, serviceID string) error
 }
 
-// Handler is the admin endpoint. /healthz answers 200 without a key for as long as the
-// process serves.
+// Handler is the admin endpoint. /healthz answers 200 to anyone, without a key and under any
+// name, for as long as the process serves: the answer tells nothing else, and probes call by
+// all sorts of names.
 type Handler struct {
 	store     Store
 	models    *Models
 	uploads   Follower
 	source    SchemaSource
 	reclaimer *Reclaimer
-	keys      keys
+	hosts     hostNames
+	gate      *gate
 	schema    []byte
 	metrics   http.Handler
 	logger    *zap.Logger
 	complaint *throttled
 }
 
-// NewHandler returns the endpoint. A missing admin key, and a viewer key that equals it, are
-// errors.
+// NewHandler returns the endpoint. A missing admin key, a viewer key that equals it, what is
+// no name of a host, and a registerer that has the metrics already are errors.
 func NewHandler(cfg Config) (*Handler, error) {
-	keys, err := newKeys(cfg.AdminKey, cfg.ViewerKey)
+	hosts, err := newHostNames(cfg.Hosts)
+	if err == nil && cfg.Keys == nil {
+		cfg.Keys, err = OpenKeys(KeysConfig{Admin: cfg.AdminKey, Viewer: cfg.ViewerKey, Logger: cfg.Logger})
+	}
+	gate := newGate(cfg.Keys)
+	if err == nil && cfg.Registerer != nil {
+		err = cfg.Registerer.Register(gate.counted)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("configure the admin endpoint: %w", err)
 	}
 	return &Handler{
 		store: cfg.Store, models: cfg.Models, uploads: cfg.Uploads, source: cfg.SchemaSource,
-		reclaimer: cfg.Reclaimer, keys: keys, schema: cfg.PluginSchema, metrics: cfg.Metrics,
+		reclaimer: cfg.Reclaimer, hosts: hosts, gate: gate, schema: cfg.PluginSchema, metrics: cfg.Metrics,
 		logger: cfg.Logger, complaint: newThrottled(cfg.Logger),
 	}, nil
 }
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	switch {
-	case r.URL.Path == healthPath:
+	if r.URL.Path == healthPath {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		// A client that has gone does not read the answer; there is nothing to do about it.
 		_, _ = w.Write([]byte("ok\n"))
 		return
-	case r.URL.Path == metricsPath && h.metrics != nil:
+	}
+	if err := h.hosts.check(r); err != nil {
+		answer := answerFor(err)
+		write(w, answer.status, answer.body)
+		return
+	}
+	if r.URL.Path == metricsPath && h.metrics != nil {
 		h.metrics.ServeHTTP(w, r)
 		return
 	}

@@ -61,7 +61,7 @@ func (h *Handler) route(r *http.Request) (int, any, error) {
 	if len(segments) < 3 || segments[0] != "apisix" || segments[1] != "admin" {
 		return 0, nil, refuse(http.StatusNotFound, "404 Route Not Found")
 	}
-	if err := h.keys.check(r); err != nil {
+	if err := h.gate.check(r); err != nil {
 		return 0, nil, err
 	}
 	segments = segments[2:]

@@ -57,7 +57,7 @@ func TestHandlerNeedsAKey(t *testing.T) {
 	h, err := NewHandler(Config{AdminKey: "k", Logger: zap.NewNop()})
 	require.NoError(t, err)
 	for _, key := range []string{"", "v"} {
-		request := httptest.NewRequest(http.MethodGet, decorationsPath("shop"), nil)
+		request := httptest.NewRequest(http.MethodGet, "http://127.0.0.1"+decorationsPath("shop"), nil)
 		request.Header.Set(keyHeader, key)
 		recorder := httptest.NewRecorder()
 		h.ServeHTTP(recorder, request)

@@ -56,16 +56,18 @@ func Listen(ctx context.Context, address string, logger *zap.Logger) (net.Listen
 	}
 }
 
-// Server serves a Handler over HTTP with bounds on time and headers.
+// Server serves a Handler over HTTP with bounds on time, headers and connections.
 type Server struct {
-	http   *http.Server
-	logger *zap.Logger
+	http *http.Server
 }
 
 // NewServer returns a server of handler.
 func NewServer(handler http.Handler, logger *zap.Logger) *Server {
-	return &Server{logger: logger, http: &http.Server{
-		Handler:           handler,
+	open := newConnections()
+	return &Server{http: &http.Server{
+		Handler:           open.handler(handler),
+		ConnContext:       open.accepted,
+		ConnState:         open.changed,
 		ReadHeaderTimeout: readHeaderTimeout,
 		ReadTimeout:       bodyTimeout,
 		WriteTimeout:      answerTimeout,
@@ -79,6 +81,9 @@ func NewServer(handler http.Handler, logger *zap.Logger) *Server {
 // finish for half a second and returns nil; those that need longer are cut off. It may be
 // called once.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
+	s.http.BaseContext = func(net.Listener) context.Context {
+		return context.WithValue(context.WithoutCancel(ctx), stoppingKey{}, ctx.Done())
+	}
 	stopped := make(chan struct{})
 	defer close(stopped)
 	done := make(chan error, 1)

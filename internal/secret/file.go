@@ -119,6 +119,23 @@ func (f *File[T]) load() (changed bool, err error) {
 	return true, nil
 }
 
+// CheckMode returns an error if everybody may read the file, or others than its owner may
+// write it. A file that cannot be looked at is none.
+func CheckMode(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil
+	}
+	return checkMode(path, info)
+}
+
+func checkMode(path string, info fs.FileInfo) error {
+	if mode := info.Mode().Perm(); mode&(othersMode|groupWriteMode) != 0 {
+		return fmt.Errorf("%s has the mode %04o: others than its owner may read or write it; chmod go-w,o= %s", path, mode, path)
+	}
+	return nil
+}
+
 // readFile reads a regular file of bounded size.
 func readFile(path string, private bool) ([]byte, error) {
 	// A pipe or device could block or never end.
@@ -134,8 +151,10 @@ func readFile(path string, private bool) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if mode := info.Mode().Perm(); private && mode&(othersMode|groupWriteMode) != 0 {
-		return nil, fmt.Errorf("%s has the mode %04o: others than its owner may read or write it; chmod go-w,o= %s", path, mode, path)
+	if private {
+		if err := checkMode(path, info); err != nil {
+			return nil, err
+		}
 	}
 	content, err := io.ReadAll(io.LimitReader(file, maxFileBytes+1))
 	if err != nil {
