@@ -7,72 +7,41 @@ import (
 	"fmt"
 )
 
-// introspectedType is a member of __schema.types (GraphQL October 2021, section 4.2).
-type introspectedType struct {
-	Kind   string `json:"kind"`
-	Name   string `json:"name"`
-	Fields []struct {
-		Name string              `json:"name"`
-		Args []introspectedInput `json:"args"`
-		Type introspectedRef     `json:"type"`
-	} `json:"fields"`
-}
-
-type introspectedInput struct {
-	Name         string  `json:"name"`
-	DefaultValue *string `json:"defaultValue"`
-}
-
-type introspectedRef struct {
-	Name   string           `json:"name"`
-	OfType *introspectedRef `json:"ofType"`
-}
-
+// introspectedRoot is a reference to a type by its name.
 type introspectedRoot struct {
 	Name string `json:"name"`
-}
-
-type introspectedSchema struct {
-	QueryType        *introspectedRoot  `json:"queryType"`
-	MutationType     *introspectedRoot  `json:"mutationType"`
-	SubscriptionType *introspectedRoot  `json:"subscriptionType"`
-	Types            []introspectedType `json:"types"`
 }
 
 // ParseIntrospection reads the answer to an introspection query, whole
 // ({"data":{"__schema":...}}) or only its data. The error says what is missing.
 func ParseIntrospection(text []byte) (*Schema, error) {
 	text = bytes.TrimSpace(text)
-	var answer struct {
-		Data   json.RawMessage `json:"data"`
-		Schema json.RawMessage `json:"__schema"`
-	}
 	if !json.Valid(text) {
 		return nil, fmt.Errorf("failed to decode the introspection response: %w", jsonFault(text))
 	}
-	if len(text) == 0 || text[0] != '{' {
+	if text[0] != '{' {
 		return nil, errors.New("the introspection response is not an object")
 	}
-	if err := json.Unmarshal(text, &answer); err != nil {
-		return nil, fmt.Errorf("failed to decode the introspection response: %w", err)
-	}
-	data := answer.Data
-	if data == nil && answer.Schema != nil {
-		data = text
-	}
-	if len(data) == 0 || data[0] != '{' {
+	data, schema := members(text, "data", "__schema")
+	switch {
+	case data == nil && schema != nil: // only the data
+	case len(data) == 0 || data[0] != '{':
 		return nil, errors.New("the introspection response has no data field")
+	default:
+		_, schema = members(data, "", "__schema")
 	}
-	var root struct {
-		Schema *introspectedSchema `json:"__schema"`
-	}
-	if err := json.Unmarshal(data, &root); err != nil {
+	in := introspectionReader{json: newJSONReader(schema), schema: &Schema{types: map[string]*typeDefinition{}}}
+	if err := in.read(); err != nil {
 		return nil, fmt.Errorf("failed to decode the introspection response: %w", err)
 	}
-	if root.Schema == nil || len(root.Schema.Types) == 0 {
+	if in.types == 0 {
 		return nil, errors.New("the introspection response has no __schema.types")
 	}
-	return root.Schema.index()
+	if err := in.schema.link(); err != nil {
+		return nil, err
+	}
+	in.linkRoots()
+	return in.schema, nil
 }
 
 // jsonFault is what makes a text no JSON.
@@ -81,46 +50,153 @@ func jsonFault(text []byte) error {
 	return json.Unmarshal(text, &any)
 }
 
-func (in *introspectedSchema) index() (*Schema, error) {
-	s := &Schema{types: make(map[string]*typeDefinition, len(in.Types))}
-	for _, t := range in.Types {
-		if t.Name == "" {
-			continue
+// members are the texts of two members of an object, of each the last one of that name; nil
+// without one.
+func members(object []byte, first, second string) (a, b []byte) {
+	r := newJSONReader(object)
+	_ = r.object("", func(name []byte) error { // it is an object
+		r.next()
+		start := r.pos
+		r.skip()
+		switch string(name) {
+		case first:
+			a = r.text[start:r.pos]
+		case second:
+			b = r.text[start:r.pos]
 		}
-		definition := s.define(t.Name)
-		definition.concrete = t.Kind != "" && t.Kind != "INTERFACE" && t.Kind != "UNION"
-		for _, f := range t.Fields {
-			field := &fieldDefinition{returns: f.Type.named()}
-			for _, argument := range f.Args {
-				var fallback Value
-				if argument.DefaultValue != nil {
-					fallback = parseDefault(*argument.DefaultValue)
-				}
-				field.addArgument(argument.Name, fallback)
-			}
-			definition.addField(f.Name, field)
-		}
-	}
-	s.query = s.rootType(in.QueryType)
-	s.mutation = s.rootType(in.MutationType)
-	s.subscription = s.rootType(in.SubscriptionType)
-	if err := s.link(); err != nil {
-		return nil, err
-	}
-	return s, nil
+		return nil
+	})
+	return a, b
 }
 
-func (s *Schema) rootType(root *introspectedRoot) *typeDefinition {
-	if root == nil {
+// introspectionReader reads __schema (GraphQL October 2021, section 4.2), whose members may
+// come in any order.
+type introspectionReader struct {
+	json   *jsonReader
+	schema *Schema
+	types  int // elements of types
+	// query, mutation and subscription are the names of the root types.
+	query, mutation, subscription string
+}
+
+func (in *introspectionReader) linkRoots() {
+	in.schema.query = in.schema.types[in.query]
+	in.schema.mutation = in.schema.types[in.mutation]
+	in.schema.subscription = in.schema.types[in.subscription]
+}
+
+func (in *introspectionReader) read() error {
+	if len(in.json.text) == 0 {
 		return nil
 	}
-	return s.types[root.Name]
+	return in.json.object("__schema", func(name []byte) (err error) {
+		switch string(name) {
+		case "queryType":
+			in.query, err = in.reference("__schema.queryType")
+		case "mutationType":
+			in.mutation, err = in.reference("__schema.mutationType")
+		case "subscriptionType":
+			in.subscription, err = in.reference("__schema.subscriptionType")
+		case "types":
+			err = in.json.array("__schema.types", in.definition)
+		default:
+			in.json.skip()
+		}
+		return err
+	})
 }
 
-// named is the name inside any number of list and non-null wrappers.
-func (r introspectedRef) named() string {
-	for r.OfType != nil {
-		r = *r.OfType
+// reference reads the name of the type inside any number of list and non-null wrappers.
+func (in *introspectionReader) reference(into string) (string, error) {
+	var outer, inner string
+	wraps := false
+	err := in.json.object(into, func(name []byte) (err error) {
+		switch string(name) {
+		case "name":
+			outer, _, err = in.json.str(into + ".name")
+		case "ofType":
+			wraps = in.json.next() != 'n'
+			inner, err = in.reference("ofType")
+		default:
+			in.json.skip()
+		}
+		return err
+	})
+	if wraps {
+		return inner, err
 	}
-	return r.Name
+	return outer, err
+}
+
+// definition reads an element of types. One without a name is nothing.
+func (in *introspectionReader) definition() error {
+	in.types++
+	t := &typeDefinition{}
+	var kind string
+	err := in.json.object("__schema.types", func(name []byte) (err error) {
+		switch string(name) {
+		case "kind":
+			kind, _, err = in.json.str("types.kind")
+		case "name":
+			t.name, _, err = in.json.str("types.name")
+		case "fields":
+			err = in.json.array("types.fields", func() error { return in.field(t) })
+		default:
+			in.json.skip()
+		}
+		return err
+	})
+	if err != nil || t.name == "" {
+		return err
+	}
+	t.concrete = kind != "" && kind != "INTERFACE" && kind != "UNION"
+	return in.schema.add(t)
+}
+
+func (in *introspectionReader) field(t *typeDefinition) error {
+	f := &fieldDefinition{}
+	var field string
+	err := in.json.object("types.fields", func(name []byte) (err error) {
+		switch string(name) {
+		case "name":
+			field, _, err = in.json.str("fields.name")
+		case "args":
+			err = in.json.array("fields.args", func() error { return in.argument(f) })
+		case "type":
+			f.returns, err = in.reference("fields.type")
+		default:
+			in.json.skip()
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	t.addField(field, f)
+	return in.schema.count()
+}
+
+func (in *introspectionReader) argument(f *fieldDefinition) error {
+	var argument string
+	var fallback Value
+	err := in.json.object("fields.args", func(name []byte) (err error) {
+		switch string(name) {
+		case "name":
+			argument, _, err = in.json.str("args.name")
+		case "defaultValue":
+			var text string
+			var given bool
+			if text, given, err = in.json.str("args.defaultValue"); given {
+				fallback = parseDefault(text)
+			}
+		default:
+			in.json.skip()
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	f.addArgument(argument, fallback)
+	return in.schema.count()
 }

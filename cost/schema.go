@@ -13,6 +13,7 @@ import (
 type Schema struct {
 	types                         map[string]*typeDefinition
 	query, mutation, subscription *typeDefinition
+	declared                      int // types, fields and arguments, repeated ones too
 }
 
 // typeDefinition is one named type; only object and interface types have fields.
@@ -88,6 +89,34 @@ func (s *Schema) define(name string) *typeDefinition {
 		s.types[name] = t
 	}
 	return t
+}
+
+// maxDeclared bounds the types, fields and arguments of a schema: thirty times what GitHub's,
+// one of the largest that are public, has, and some 100 MB.
+const maxDeclared = 500_000
+
+// count notes a type, field or argument. The error says that there are too many.
+func (s *Schema) count() error {
+	if s == nil {
+		return nil
+	}
+	if s.declared++; s.declared > maxDeclared {
+		return fmt.Errorf("the schema declares more than %d types, fields and arguments", maxDeclared)
+	}
+	return nil
+}
+
+// add declares a type whose fields are known. What was declared before counts.
+func (s *Schema) add(t *typeDefinition) error {
+	if before := s.types[t.name]; before != nil {
+		before.concrete = t.concrete
+		for name, f := range t.fields {
+			before.addField(name, f)
+		}
+	} else {
+		s.types[t.name] = t
+	}
+	return s.count()
 }
 
 // link resolves what fields return, once all types are declared.

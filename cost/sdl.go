@@ -216,6 +216,9 @@ func (p *sdlParser) fieldsType(kind TypeKind) error {
 		return err
 	}
 	t := p.schema.define(name)
+	if err := p.schema.count(); err != nil {
+		return err
+	}
 	if kind == KindObject {
 		t.setConcrete()
 	}
@@ -278,6 +281,9 @@ func (p *sdlParser) field(t *typeDefinition) error {
 		return err
 	}
 	t.addField(name, f)
+	if err := p.schema.count(); err != nil {
+		return err
+	}
 	returns := p.record.text(p, from)
 	if err := p.directives(); err != nil {
 		return err
@@ -318,6 +324,9 @@ func (p *sdlParser) inputValue(f *fieldDefinition) error {
 	}
 	if f != nil {
 		f.addArgument(name, fallback)
+		if err := p.schema.count(); err != nil {
+			return err
+		}
 	}
 	if err := p.directives(); err != nil {
 		return err
@@ -378,6 +387,9 @@ func (p *sdlParser) named(kind TypeKind) (*typeDefinition, error) {
 		return nil, err
 	}
 	t := p.schema.define(name)
+	if err := p.schema.count(); err != nil {
+		return nil, err
+	}
 	if err := p.directives(); err != nil {
 		return nil, err
 	}
