@@ -2,6 +2,7 @@ package decorations
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -60,7 +61,7 @@ func (n node) member(name string) (node, bool) {
 // Admin API lists them (GET /services/{service}/graphql-rate-limiting-advanced/costs), in JSON
 // or YAML. service is the id of the one of Kong's services whose decorations are wanted;
 // empty is only allowed when the document has those of one. The notes are what the
-// translation could not say.
+// translation could not say. It is an error when there are no decorations of the service.
 func FromKong(text []byte, service string) (Set, []Note, error) {
 	document, err := readDocument(text)
 	if err != nil {
@@ -87,6 +88,9 @@ func FromKong(text []byte, service string) (Set, []Note, error) {
 	set, err := r.finish()
 	if err != nil {
 		return Set{}, nil, fmt.Errorf("read Kong's decorations: %w", err)
+	}
+	if len(set.Decorations) == 0 && len(r.notes) == 0 {
+		return Set{}, nil, errors.New("read Kong's decorations: there are none of the service")
 	}
 	return set, r.notes, nil
 }
