@@ -1,9 +1,11 @@
 package admin
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -78,24 +80,34 @@ func TestADecorationBeyondTheBoundsCountsWhenOthersStoredIt(t *testing.T) {
 	require.NotNil(t, models.Model("shop"))
 }
 
-func TestTheDecorationsOfAServiceAreBounded(t *testing.T) {
-	e := startEndpoint(t, nil)
-	drafts := make([]Draft, maxPerService)
-	for i := range drafts {
-		drafts[i] = Draft{ServiceID: "shop", ID: fmt.Sprintf("d%d", i), FieldPath: fmt.Sprintf("Query.f%d", i),
-			Value: fmt.Appendf(nil, `{"field_path":"Query.f%d"}`, i)}
+// full is a store with a service that has as many decorations as it may have.
+type full struct{ Store }
+
+func (f full) List(ctx context.Context, serviceID string) ([]Record, error) {
+	if serviceID != "full" {
+		return f.Store.List(ctx, serviceID)
 	}
-	_, err := e.store.Replace(t.Context(), "shop", plan(drafts...))
-	require.NoError(t, err)
+	return manyRecords(maxPerService), nil
+}
+
+func manyRecords(n int) []Record {
+	records := make([]Record, n)
+	for i := range records {
+		records[i].Draft = testDraft("full", fmt.Sprintf("d%d", i), fmt.Sprintf("Query.f%d", i))
+	}
+	return records
+}
+
+func TestTheDecorationsOfAServiceAreBounded(t *testing.T) {
+	store := openStore(t, filepath.Join(t.TempDir(), "decorations.db"))
+	e := startEndpointOn(t, full{store}, nil)
 	for _, c := range []struct{ method, path string }{
-		{"PUT", decorationsPath("shop", "new")}, {"POST", decorationsPath("shop")},
+		{"PUT", decorationsPath("full", "new")}, {"POST", decorationsPath("full")},
 	} {
 		r := e.do(c.method, c.path, `{"field_path":"Query.new"}`)
 		require.Equal(t, http.StatusBadRequest, r.status, r.text)
 		require.Equal(t, "the service has 20000 decorations, which is the most that it may have", r.member(memberError))
 	}
-	full, err := e.store.List(t.Context(), "shop")
-	require.NoError(t, err)
-	require.NoError(t, checkRoom(full, "d7"), "one of them may be replaced")
-	require.NoError(t, checkRoom(full[1:], "new"))
+	require.NoError(t, checkRoom(manyRecords(maxPerService), "d7"), "one of them may be replaced")
+	require.NoError(t, checkRoom(manyRecords(maxPerService-1), "new"))
 }

@@ -50,7 +50,7 @@ func (h *Handler) get(ctx context.Context, c call) (int, any, error) {
 		return 0, nil, err
 	}
 	if c.id == "" {
-		return list(records, c.query)
+		return listed(records, c.query)
 	}
 	for _, record := range records {
 		if record.ID == c.id {
@@ -82,9 +82,9 @@ func (h *Handler) unasked(err error) {
 	h.complaint.Error("what is stored is shown without asking APISIX whether its service exists", zap.Error(err))
 }
 
-// list filters, sorts and pages as APISIX does: total counts what the filters left; order is
+// listed filters, sorts and pages as APISIX does: total counts what the filters left; order is
 // by key without paging and by creation with it.
-func list(records []Record, query url.Values) (int, any, error) {
+func listed(records []Record, query url.Values) (int, any, error) {
 	if len(records) == 0 {
 		return 0, nil, keyNotFound()
 	}

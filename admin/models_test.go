@@ -12,22 +12,22 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
-// failing is a store whose readings fail while broken is set.
-type failing struct {
+// failingStore is a store whose readings fail while broken is set.
+type failingStore struct {
 	Store
 	broken atomic.Bool
 }
 
-func (f *failing) List(ctx context.Context, serviceID string) ([]Record, error) {
+func (f *failingStore) List(ctx context.Context, serviceID string) ([]Record, error) {
 	if f.broken.Load() {
 		return nil, errors.New("the disk is gone")
 	}
 	return f.Store.List(ctx, serviceID)
 }
 
-func newTestModels(t *testing.T) (*Models, *failing, *observer.ObservedLogs) {
+func newTestModels(t *testing.T) (*Models, *failingStore, *observer.ObservedLogs) {
 	t.Helper()
-	store := &failing{Store: openStore(t, filepath.Join(t.TempDir(), "decorations.db"))}
+	store := &failingStore{Store: openStore(t, filepath.Join(t.TempDir(), "decorations.db"))}
 	core, logs := observer.New(zap.InfoLevel)
 	return NewModels(store, zap.New(core)), store, logs
 }

@@ -27,8 +27,8 @@ const (
 	writerVariable = "ADMIN_TEST_WRITER"
 
 	roleContend = "contend" // decorates contendedPaths paths, telling who has each
-	roleFlood   = "flood"   // writes until it is killed, telling each acknowledged id
 	roleOnce    = "once"    // writes one decoration for each line of standard input
+	roleCrash   = "crash"   // makes the writes of TestAcknowledgedWritesSurviveKills
 
 	contendedPaths = 60
 	answerTaken    = "taken"
@@ -49,8 +49,8 @@ func playRole(role string) int {
 	switch role {
 	case roleContend:
 		err = contend(store, os.Getenv(writerVariable))
-	case roleFlood:
-		err = flood(store)
+	case roleCrash:
+		err = crash(store, os.Getenv(writerVariable))
 	case roleOnce:
 		for n := 0; err == nil && n == 0 || input.Scan(); n++ {
 			err = writeOne(store, fmt.Sprintf("once%d", n), fmt.Sprintf("Query.once%d", n))
@@ -91,16 +91,6 @@ func contend(store Store, writer string) error {
 	return nil
 }
 
-func flood(store Store) error {
-	for i := 0; ; i++ {
-		id := fmt.Sprintf("id%d", i)
-		if err := writeOne(store, id, fmt.Sprintf("Query.f%d", i)); err != nil {
-			return err
-		}
-		fmt.Println(id)
-	}
-}
-
 // process is a running other process.
 type process struct {
 	command *exec.Cmd
@@ -108,13 +98,21 @@ type process struct {
 	output  *bufio.Scanner
 }
 
-func startProcess(t *testing.T, path, role, writer string) *process {
+// storeProcess is the command of another process that opens the store in a file.
+func storeProcess(t *testing.T, path, role, writer string) *exec.Cmd {
 	t.Helper()
 	executable, err := os.Executable()
 	require.NoError(t, err)
-	p := &process{command: exec.CommandContext(t.Context(), executable)}
-	p.command.Env = append(os.Environ(), roleVariable+"="+role, storeVariable+"="+path, writerVariable+"="+writer)
+	command := exec.CommandContext(t.Context(), executable)
+	command.Env = append(os.Environ(), roleVariable+"="+role, storeVariable+"="+path, writerVariable+"="+writer)
+	return command
+}
+
+func startProcess(t *testing.T, path, role, writer string) *process {
+	t.Helper()
+	p := &process{command: storeProcess(t, path, role, writer)}
 	p.command.Stderr = os.Stderr
+	var err error
 	p.input, err = p.command.StdinPipe()
 	require.NoError(t, err)
 	output, err := p.command.StdoutPipe()
@@ -174,31 +172,6 @@ func TestConcurrentProcessesNeverDecorateOnePathTwice(t *testing.T) {
 	require.Len(t, records, contendedPaths)
 	for _, r := range records {
 		require.Equal(t, []string{r.ID, r.ID}, told[r.FieldPath])
-	}
-}
-
-func TestAcknowledgedWritesSurviveAKilledProcess(t *testing.T) {
-	const rounds, writes = 3, 25
-	path := filepath.Join(t.TempDir(), "decorations.db")
-	for range rounds {
-		p := startProcess(t, path, roleFlood, "")
-		p.begin(t)
-		var acknowledged []string
-		for range writes {
-			acknowledged = append(acknowledged, p.line(t))
-		}
-		require.NoError(t, p.command.Process.Kill()) // SIGKILL, in the middle of a write
-		for p.output.Scan() {
-			acknowledged = append(acknowledged, p.output.Text())
-		}
-		require.Error(t, p.command.Wait())
-		store, err := OpenSQLite(t.Context(), path, SQLiteConfig{Logger: zap.NewNop()})
-		require.NoError(t, err)
-		for _, id := range acknowledged {
-			_, err := store.Get(t.Context(), "shop", id)
-			require.NoError(t, err)
-		}
-		require.NoError(t, store.Close())
 	}
 }
 
