@@ -28,6 +28,8 @@ type runFlags struct {
 	socketMode                     string
 	maxConns                       int
 	dataDir                        string
+	store                          storeFlags
+	keyring                        string
 	adminListen                    string
 	adminKey, adminViewerKey       string
 	apisixAdminURL, apisixAdminKey string
@@ -56,6 +58,8 @@ func newRun() *cobra.Command {
 	flags.StringVar(&f.socketMode, "socket-mode", "0766", "mode of the socket, octal: APISIX's workers must be able to write")
 	flags.IntVar(&f.maxConns, "max-conns", extplugin.DefaultMaxConns, "connections from APISIX at most")
 	flags.StringVar(&f.dataDir, "data-dir", "/var/lib/graphql-limit-count", "folder for the decorations, the counters and a generated admin key")
+	f.store.add(flags)
+	addKeyringFlag(flags, &f.keyring)
 	flags.StringVar(&f.adminListen, "admin-listen", admin.DefaultAddress, "address of the admin endpoint, "+adminOff+" for none")
 	flags.StringVar(&f.adminKey, "admin-key", "", "key of the admin endpoint; empty generates one into DATA-DIR/admin.key")
 	flags.StringVar(&f.adminViewerKey, "admin-viewer-key", "", "key of the admin endpoint that may only read; empty for none")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,12 +18,15 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"graphql-limit-count/admin"
-	"graphql-limit-count/internal/apisix"
+	"graphql-limit-count/internal/etcd"
 	"graphql-limit-count/internal/extplugin"
 	"graphql-limit-count/introspect"
 	"graphql-limit-count/limiter"
 	"graphql-limit-count/plugins"
 )
+
+// schemaDir holds introspected schemas, in the data folder.
+const schemaDir = "schemas"
 
 // node is everything of one process besides the protocol server.
 type node struct {
@@ -52,32 +56,18 @@ func (n *node) open(ctx context.Context, f *runFlags) error {
 	if err := f.checkDataDir(); err != nil {
 		return err
 	}
-	directory, err := n.openDirectory(f)
+	client, err := n.openEtcd(f)
 	if err != nil {
 		return err
 	}
-	store, err := admin.OpenSQLite(ctx, f.storePath(), admin.SQLiteConfig{Logger: n.log})
+	known, err := n.openKnowledge(ctx, f, client)
 	if err != nil {
-		return fmt.Errorf("open the decorations in --data-dir %s: %w", f.dataDir, err)
-	}
-	n.onClose(func() { _ = store.Close() }) // every write was synced when it returned
-	models := admin.NewModels(store, n.log)
-	if err := models.Load(ctx); err != nil {
 		return err
 	}
-	n.background("following the decorations", func() error { return admin.Follow(ctx, store, models) })
-
-	source := introspect.Config{TLSVerify: f.introspectionTLSVerify, Logger: n.log}
-	var reclaimer *admin.Reclaimer
-	if directory != nil {
-		source.Upstreams = apisix.NewCache(directory, apisix.CacheConfig{})
-		reclaimer = admin.NewReclaimer(admin.ReclaimerConfig{
-			Store: store, Models: models, Directory: directory, Logger: n.log,
-		})
-		n.background("following APISIX's services", func() error { return reclaimer.Run(ctx) })
+	endpoint, schemas, err := n.openModels(ctx, f, client, known)
+	if err != nil {
+		return err
 	}
-	schemas := introspect.New(source)
-	n.onClose(schemas.Close)
 	clients := &limiter.Clients{SettleFailed: n.oncePerSecond("settling counters with Redis failed")}
 	// Waiting for a Redis that hangs comes after saving the local counters: APISIX
 	// kills a second after SIGTERM.
@@ -86,27 +76,44 @@ func (n *node) open(ctx context.Context, f *runFlags) error {
 	if err != nil {
 		return err
 	}
+	secrets, err := openSecrets(f.keyring, n.log)
+	if err != nil {
+		return err
+	}
 	n.plugin = plugins.New(plugins.Options{
-		Models: models, Schemas: schemas, Local: local, Redis: clients,
+		Models: endpoint.Models, Schemas: schemas, Local: local, Redis: clients,
+		Owners: known.owners, Secrets: secrets,
 		MaxBodySize: f.graphqlMaxSize, PlanCacheBytes: f.planCacheBytes, Logger: n.log, Registerer: n.metrics,
 	})
-	return n.openAdmin(ctx, f, admin.Config{Store: store, Models: models, Reclaimer: reclaimer})
+	return n.openAdmin(ctx, f, endpoint)
 }
 
-// openDirectory returns the client of APISIX's Admin API, nil where there is none.
-func (n *node) openDirectory(f *runFlags) (*apisix.Client, error) {
-	if f.apisixAdminURL == "" {
-		n.log.Warn("APISIX's Admin API is not known (--apisix-admin-url): decorations are taken for any " +
-			"service, and only routes with an introspection_endpoint can be weighted")
-		return nil, nil
+// openModels opens the store and the sources of schemas, loads what they hold and follows
+// them. It returns what the admin endpoint serves of it.
+func (n *node) openModels(ctx context.Context, f *runFlags, client *etcd.Client, known knowledge) (admin.Config, *introspect.Source, error) {
+	store, err := n.openStore(ctx, f, client)
+	if err != nil {
+		return admin.Config{}, nil, err
 	}
-	config := apisix.Config{URL: f.apisixAdminURL, Key: f.apisixAdminKey}
-	if err := config.Validate(); err != nil {
-		return nil, fmt.Errorf("--apisix-admin-url and --apisix-admin-key: %w", err)
+	schemas := introspect.New(introspect.Config{
+		Upstreams: known.upstreams, TLSVerify: f.introspectionTLSVerify,
+		Dir: filepath.Join(f.dataDir, schemaDir), Logger: n.log,
+	})
+	n.onClose(schemas.Close)
+	models, uploads := admin.NewModels(store, n.log), admin.NewSchemas(store, schemas, n.log)
+	if err := errors.Join(models.Load(ctx), uploads.Load(ctx)); err != nil {
+		return admin.Config{}, nil, err
 	}
-	client := apisix.NewClient(config)
-	n.onClose(client.Close)
-	return client, nil
+	n.background("following the decorations", func() error { return admin.Follow(ctx, store, models, uploads) })
+	endpoint := admin.Config{Store: store, Models: models, Uploads: uploads, SchemaSource: schemas}
+	if known.directory != nil {
+		endpoint.Reclaimer = admin.NewReclaimer(admin.ReclaimerConfig{
+			Store: store, Models: models, Uploads: uploads, Schemas: schemas,
+			Directory: known.directory, Logger: n.log,
+		})
+		n.background("following APISIX's services", func() error { return endpoint.Reclaimer.Run(ctx) })
+	}
+	return endpoint, schemas, nil
 }
 
 // openAdmin starts the admin endpoint. The request path does not wait for its

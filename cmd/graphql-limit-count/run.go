@@ -80,6 +80,9 @@ func (f *runFlags) check() error {
 	if _, err := f.mode(); err != nil {
 		return err
 	}
+	if err := f.store.check(); err != nil {
+		return err
+	}
 	if f.adminListen == adminOff {
 		return nil
 	}
