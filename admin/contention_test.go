@@ -37,7 +37,7 @@ type contender struct {
 	name   string
 	random *rand.Rand
 	done   []acknowledged
-	errors []error // other than that a path is taken or a decoration is not there
+	errors []error // that no store gives while it is there
 }
 
 func (c *contender) call(ctx context.Context, n int) {
@@ -67,7 +67,9 @@ func (c *contender) call(ctx context.Context, n int) {
 	case err == nil:
 		ack.revision = record.ModifiedIndex
 		c.done = append(c.done, ack)
-	case !errors.As(err, &taken) && !errors.Is(err, ErrNotFound):
+	case errors.As(err, &taken), errors.Is(err, ErrNotFound), errors.Is(err, errBusy), errors.Is(err, errContended):
+		// Nothing was written, and its writer was told so.
+	default:
 		c.errors = append(c.errors, err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"graphql-limit-count/internal/etcd"
@@ -38,6 +39,9 @@ const (
 // can write at once.
 var ErrTooLarge = errors.New("more than the store can write at once")
 
+// errLost is returned while etcd holds nothing at all, although it held something before.
+var errLost = errors.New("etcd holds no configuration at all any more, its data seems to be lost")
+
 // errContended ends a write that other writers came before writeAttempts times.
 var errContended = errors.New("other writers kept changing the service's decorations meanwhile")
 
@@ -46,7 +50,7 @@ type EtcdConfig struct {
 	// Client reaches the etcd that APISIX uses, under APISIX's prefix. The store does not
 	// close it. Required.
 	Client *etcd.Client
-	// Logger is told of values that nobody but another program can have written. Required.
+	// Logger is told when changes cannot be put in force, at most once a minute. Required.
 	Logger *zap.Logger
 	// Now is the clock of create_time and update_time. Default time.Now.
 	Now func() time.Time
@@ -69,8 +73,9 @@ type EtcdConfig struct {
 // see life and lifeAt. Every exchange with etcd ends within etcd.RequestTimeout.
 type Etcd struct {
 	client *etcd.Client
-	logger *zap.Logger
+	logger *throttled
 	now    func() time.Time
+	held   atomic.Bool // something of ours was in etcd when it was last looked at
 
 	mu      sync.Mutex
 	all     cachedRecords     // of All
@@ -82,7 +87,7 @@ var _ Store = (*Etcd)(nil)
 
 // NewEtcd returns the store that a client reaches.
 func NewEtcd(cfg EtcdConfig) *Etcd {
-	s := &Etcd{client: cfg.Client, logger: cfg.Logger, now: cfg.Now, alive: map[string]int64{}}
+	s := &Etcd{client: cfg.Client, logger: newThrottled(cfg.Logger), now: cfg.Now, alive: map[string]int64{}}
 	if s.now == nil {
 		s.now = time.Now
 	}
@@ -128,6 +133,20 @@ func (s *Etcd) transact(ctx context.Context, compares []clientv3.Cmp, then, othe
 	ctx, cancel := s.client.WithTimeout(ctx)
 	defer cancel()
 	return s.client.Txn(ctx).If(compares...).Then(then...).Else(otherwise...).Commit()
+}
+
+// plausible is asked when nothing was found where something was expected, and returns errLost
+// when that is because etcd lost everything: then nothing is what is stored, but not what was
+// meant, and the last known models are better.
+func (s *Etcd) plausible(ctx context.Context) error {
+	if !s.held.Load() {
+		return nil
+	}
+	blank, err := s.client.Blank(ctx)
+	if err == nil && blank {
+		err = errLost
+	}
+	return err
 }
 
 // pause waits before another attempt: randomly, so that two writers get out of step, and

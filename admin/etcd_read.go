@@ -59,7 +59,16 @@ func (s *Etcd) read(ctx context.Context, serviceID string) (serviceState, error)
 	if err != nil {
 		return serviceState{}, err
 	}
-	return s.state(ctx, serviceID, response)
+	state, err := s.state(ctx, serviceID, response)
+	switch {
+	case err != nil:
+		return serviceState{}, err
+	case len(state.records) > 0:
+		s.held.Store(true)
+	case state.life.revision == 0:
+		err = s.plausible(ctx)
+	}
+	return state, err
 }
 
 // find returns the record of an id.
@@ -116,6 +125,13 @@ func (s *Etcd) All(ctx context.Context) ([]Record, error) {
 		return slices.Clone(cached.records), nil
 	}
 	fresh, err := s.snapshot(ctx)
+	switch {
+	case err != nil:
+	case len(fresh.records) > 0:
+		s.held.Store(true)
+	case len(fresh.keys) == 0:
+		err = s.plausible(ctx)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("list decorations: %w", err)
 	}

@@ -53,12 +53,16 @@ func (s *Etcd) readUpload(ctx context.Context, serviceID string) (Schema, life, 
 		newest = kvs[0].ModRevision
 	}
 	owner, err := s.lifeAt(ctx, serviceID, service, response.Header.Revision, newest)
+	if err == nil && len(service)+len(kvs) == 0 {
+		err = s.plausible(ctx)
+	}
 	if err == nil && len(kvs) == 0 {
 		err = ErrNoSchema
 	}
 	if err != nil {
 		return Schema{}, owner, err
 	}
+	s.held.Store(true)
 	upload, err := decodeUpload(serviceID, kvs[0])
 	upload.Incarnation = owner.incarnation(upload.ModifiedIndex, max(upload.CreateTime, upload.UpdateTime))
 	return upload, owner, err
@@ -204,6 +208,9 @@ func (s *Etcd) Schemas(ctx context.Context) ([]Schema, error) {
 
 func (s *Etcd) listUploads(ctx context.Context) ([]Schema, error) {
 	keys, _, err := s.client.Keys(ctx, uploadsPath)
+	if err == nil && len(keys) == 0 {
+		err = s.plausible(ctx)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"graphql-limit-count/internal/etcd"
+
+	"go.uber.org/zap"
 )
 
 const (
@@ -36,7 +38,9 @@ func (s *Etcd) Watch(ctx context.Context, changed func(services []string) error)
 				if change.Snapshot {
 					s.forget()
 				}
-				w.apply(path, change)
+				if w.apply(path, change); !change.Snapshot && w.empty() {
+					s.held.Store(false) // it was emptied on purpose, key by key
+				}
 				return nil
 			})
 		})
@@ -48,7 +52,7 @@ func (s *Etcd) Watch(ctx context.Context, changed func(services []string) error)
 			return ctx.Err()
 		case <-w.wake:
 		}
-		if err := w.tell(ctx, changed); err != nil {
+		if err := s.tell(ctx, w, changed); err != nil {
 			return err
 		}
 	}
@@ -167,8 +171,20 @@ func (w *etcdWatch) signal() {
 	}
 }
 
+// empty tells whether nothing at all is stored under the watched paths.
+func (w *etcdWatch) empty() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, view := range w.views {
+		if view == nil || len(view) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // tell calls changed until it takes what there is to be told, or ctx is done.
-func (w *etcdWatch) tell(ctx context.Context, changed func([]string) error) error {
+func (s *Etcd) tell(ctx context.Context, w *etcdWatch, changed func([]string) error) error {
 	wait := gatherTime
 	for {
 		select {
@@ -177,8 +193,15 @@ func (w *etcdWatch) tell(ctx context.Context, changed func([]string) error) erro
 		case <-time.After(wait):
 		}
 		services := w.take()
-		if services == nil || changed(services) == nil {
+		if services == nil {
 			return nil
+		}
+		err := changed(services)
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() == nil {
+			s.logger.Error("changes in etcd cannot be put in force, the last good models stay", zap.Error(err))
 		}
 		w.giveBack(services)
 		wait = retellTime

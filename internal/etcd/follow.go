@@ -83,7 +83,7 @@ func (f *follower) session(ctx context.Context) error {
 		return err
 	}
 	if len(kvs) == 0 && len(f.known) > 0 {
-		blank, err := f.client.blank(ctx)
+		blank, err := f.client.Blank(ctx)
 		if err != nil {
 			return err
 		}

@@ -99,10 +99,10 @@ func (c *Client) Decode(kv *mvccpb.KeyValue) KV {
 	}
 }
 
-// blank tells whether APISIX has no configuration at all under the prefix: there is nothing,
+// Blank tells whether APISIX has no configuration at all under the prefix: there is nothing,
 // or only what APISIX writes by itself when it starts or reports, which follows every loss of
 // data as soon as a gateway is restarted.
-func (c *Client) blank(ctx context.Context) (bool, error) {
+func (c *Client) Blank(ctx context.Context) (bool, error) {
 	first := c.prefix + "/"
 	end := clientv3.GetPrefixRangeEnd(first)
 	for {
