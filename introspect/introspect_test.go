@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -20,7 +21,12 @@ import (
 	"graphql-limit-count/internal/apisix"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(writeForever); dir != "" {
+		keepWriting(dir)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // introspected is an introspection response of: type Query { a: Int }.
 const introspected = `{"data":{"__schema":{"queryType":{"name":"Query"},"types":[
