@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
@@ -24,6 +25,9 @@ import (
 
 // decorationKey is the key of the decorations' endpoint.
 const decorationKey = "the-key-of-the-decorations"
+
+// longest bounds waits for what must happen.
+const longest = time.Minute
 
 // site is everything at once: the runner, the gateway in front of it, the upstream
 // behind it, and the endpoint of the decorations.
@@ -49,13 +53,15 @@ func startSite(tb testing.TB, maxBodySize int64) *site {
 	})
 	require.NoError(tb, err)
 	directory := apisix.NewClient(apisix.Config{URL: s.gateway.AdminURL(), Key: gateway.DefaultAdminKey})
+	owners := apisix.NewOwners(apisix.OwnersConfig{Client: directory, Wait: longest, Logger: zap.NewNop()})
 	tb.Cleanup(func() {
+		owners.Close()
 		directory.Close()
 		s.gateway.Close()
 	})
 	models := s.startDecorations(tb, filepath.Join(folder, "decorations.db"))
 	s.stack = startStackAt(tb, socket, stackConfig{
-		models: models, upstreams: apisix.NewCache(directory, apisix.CacheConfig{}), maxBodySize: maxBodySize,
+		models: models, upstreams: apisix.NewCache(directory, apisix.CacheConfig{}), owners: owners, maxBodySize: maxBodySize,
 	})
 	return s
 }

@@ -45,6 +45,7 @@ type stackConfig struct {
 	schemas     plugins.SchemaSource // instead of introspection
 	maxBodySize int64
 	secrets     plugins.Secrets
+	owners      plugins.OwnerSource
 	now         func() time.Time // of the plugin
 	verbose     bool             // all is logged
 }
@@ -91,7 +92,7 @@ func startStackAt(tb testing.TB, socket string, cfg stackConfig) *stack {
 	s.plugin = plugins.New(plugins.Options{
 		Models: cfg.models, Schemas: cfg.schemas, Local: local, Redis: s.redis,
 		MaxBodySize: cfg.maxBodySize, Logger: zap.New(core), Registerer: s.registry,
-		Secrets: cfg.secrets, Now: cfg.now,
+		Secrets: cfg.secrets, Now: cfg.now, Owners: cfg.owners,
 	})
 	logged := newClock() // a second passes from one failure to the next
 	s.plugin.SetLogClock(func() time.Time { logged.advance(time.Second); return logged.Now() })

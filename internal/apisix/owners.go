@@ -24,8 +24,8 @@ const (
 const (
 	// retryPause is how long after a failure an object is asked for again.
 	retryPause = 2 * time.Second
-	// versionPause is how long after an answer a newer version makes it be asked again:
-	// the Admin API may stand before an etcd member that lags.
+	// versionPause is how long after an answer the Admin API is asked again for a version
+	// that it did not have: it may stand before an etcd member that lags.
 	versionPause = time.Second
 	// maxFetches bounds the calls to the Admin API at a time, maxFlights those that wait
 	// for their turn.
@@ -87,6 +87,7 @@ type answer struct {
 	object *object
 	at     int64        // nanoseconds
 	due    atomic.Int64 // when it is to be renewed, nanoseconds
+	sought atomic.Int64 // the highest version that it was renewed for
 }
 
 // NewOwners returns owners that nothing is known of yet. It does no I/O. Close ends it.
@@ -167,8 +168,10 @@ func (o *Owners) find(of ref, seen version) *object {
 		return a.object
 	}
 	now, due := o.now().UnixNano(), a.due.Load()
-	outdated := a.object != nil && a.object.modified < wanted && now >= a.at+int64(versionPause)
+	outdated := a.object != nil && a.object.modified < wanted &&
+		(wanted > a.sought.Load() || now >= a.at+int64(versionPause))
 	if (now >= due || outdated) && a.due.CompareAndSwap(due, now+int64(o.refresh)) {
+		a.sought.Store(wanted)
 		o.ask(of)
 	}
 	return a.object
@@ -210,18 +213,22 @@ func (o *Owners) fetch(of ref) {
 		return
 	}
 	t := o.tables[of.kind]
+	last := t.get(of.id)
 	pause := o.refresh
 	if err == nil {
 		o.hanging.Store(false)
 	} else {
 		o.complain(err)
 		pause = retryPause
-		if last := t.get(of.id); last != nil {
+		if last != nil {
 			found = last.object
 		}
 	}
 	a := &answer{object: found, at: o.now().UnixNano()}
 	a.due.Store(a.at + int64(pause))
+	if last != nil {
+		a.sought.Store(last.sought.Load())
+	}
 	if t.len() >= o.max {
 		t.forget(of.id)
 	}
