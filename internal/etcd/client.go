@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"sync/atomic"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials"
 )
 
 const (
@@ -57,6 +59,12 @@ func Open(cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("etcd: %w", err)
 	}
+	var options []grpc.DialOption
+	if cfg.ServerName != "" {
+		// Added after etcd's own, it takes their place.
+		options = append(options, grpc.WithTransportCredentials(
+			namedServer{credentials.NewTLS(tlsConfig), cfg.ServerName}))
+	}
 	var signIn signInLater
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints:            cfg.Endpoints,
@@ -69,7 +77,7 @@ func Open(cfg Config) (*Client, error) {
 		// etcd's client warns of every failed attempt. Who calls it learns of the failure
 		// and knows whether it is worth a line.
 		Logger: zap.NewNop(),
-		DialOptions: []grpc.DialOption{
+		DialOptions: append(options,
 			grpc.WithConnectParams(grpc.ConnectParams{
 				Backoff: backoff.Config{
 					BaseDelay: reconnectFirst, Multiplier: reconnectFactor,
@@ -78,7 +86,7 @@ func Open(cfg Config) (*Client, error) {
 				MinConnectTimeout: connectTimeout,
 			}),
 			grpc.WithChainUnaryInterceptor(signIn.intercept),
-		},
+		),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("etcd: %w", err)
@@ -114,7 +122,6 @@ func (c Config) tls() (*tls.Config, error) {
 	}
 	config := &tls.Config{
 		MinVersion: tls.VersionTLS12,
-		ServerName: c.ServerName,
 		// The operator asks for it, for servers that nobody can vouch for.
 		InsecureSkipVerify: c.InsecureSkipVerify, //nolint:gosec
 	}
@@ -136,6 +143,21 @@ func (c Config) tls() (*tls.Config, error) {
 		config.Certificates = []tls.Certificate{certificate}
 	}
 	return config, nil
+}
+
+// namedServer checks that a server's certificate is for a given name. gRPC checks it for the
+// host that is connected to, whatever the TLS configuration says.
+type namedServer struct {
+	credentials.TransportCredentials
+	name string
+}
+
+func (n namedServer) ClientHandshake(ctx context.Context, _ string, conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	return n.TransportCredentials.ClientHandshake(ctx, n.name, conn)
+}
+
+func (n namedServer) Clone() credentials.TransportCredentials {
+	return namedServer{n.TransportCredentials.Clone(), n.name}
 }
 
 // authenticate is the call by which etcd's client signs in.

@@ -55,8 +55,11 @@ func (c Config) Validate() error {
 	if len(c.Endpoints) == 0 {
 		return errors.New("etcd: no endpoint is given")
 	}
-	for _, endpoint := range c.Endpoints {
+	for i, endpoint := range c.Endpoints {
 		secure, err := parseEndpoint(endpoint)
+		if errors.Is(err, errUser) { // what stands there may be a password
+			return fmt.Errorf("etcd: endpoint %d: %w", i+1, err)
+		}
 		if err != nil {
 			return fmt.Errorf("etcd: endpoint %q: %w", endpoint, err)
 		}
@@ -83,12 +86,17 @@ func (c Config) wantsTLS() bool {
 	return c.CAFile != "" || c.CertFile != "" || c.InsecureSkipVerify || c.ServerName != ""
 }
 
-// parseEndpoint checks an endpoint and tells whether it is reached by TLS. Its errors do not
-// repeat what stands before an @, which may be a password.
+// errUser is wrong with an endpoint that names a user, perhaps with a password.
+var errUser = errors.New("a user belongs into the settings, not into the address")
+
+// parseEndpoint checks an endpoint and tells whether it is reached by TLS.
 func parseEndpoint(endpoint string) (secure bool, err error) {
 	text := endpoint
 	if !strings.Contains(text, "://") {
 		text = schemeHTTP + "://" + text
+	}
+	if strings.Contains(text, "@") { // also where it cannot be parsed
+		return false, errUser
 	}
 	u, err := url.Parse(text)
 	if err != nil {
@@ -97,8 +105,6 @@ func parseEndpoint(endpoint string) (secure bool, err error) {
 	switch {
 	case u.Scheme != schemeHTTP && u.Scheme != schemeHTTPS:
 		return false, errors.New("its scheme must be http or https")
-	case u.User != nil:
-		return false, errors.New("a user belongs into the settings, not into the address")
 	case u.Hostname() == "":
 		return false, errors.New("it names no host")
 	case strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "":

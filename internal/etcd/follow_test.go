@@ -108,6 +108,7 @@ func remove(t *testing.T, client *Client, key string, options ...clientv3.OpOpti
 }
 
 func TestFollowTellsWhatIsThereAndThenEachChange(t *testing.T) {
+	t.Parallel()
 	server := servers.RunEtcd(t)
 	client := open(t, server.Endpoint())
 	put(t, client, "/services/", "init_dir")
@@ -124,6 +125,7 @@ func TestFollowTellsWhatIsThereAndThenEachChange(t *testing.T) {
 }
 
 func TestWhatApplyRefusesIsToldAgain(t *testing.T) {
+	t.Parallel()
 	server := servers.RunEtcd(t)
 	client := open(t, server.Endpoint())
 	v := follow(t, client, "/services/")
@@ -136,6 +138,7 @@ func TestWhatApplyRefusesIsToldAgain(t *testing.T) {
 }
 
 func TestAChangeWhileEtcdWasStoppedArrives(t *testing.T) {
+	t.Parallel()
 	server := servers.RunEtcd(t)
 	client := open(t, server.Endpoint())
 	put(t, client, "/services/a", "1")
@@ -149,6 +152,7 @@ func TestAChangeWhileEtcdWasStoppedArrives(t *testing.T) {
 }
 
 func TestFollowOutlivesCompaction(t *testing.T) {
+	t.Parallel()
 	server := servers.RunEtcd(t)
 	client := open(t, server.Endpoint())
 	put(t, client, "/services/a", "1")
@@ -165,6 +169,7 @@ func TestFollowOutlivesCompaction(t *testing.T) {
 }
 
 func TestAStreamFromACompactedRevisionEnds(t *testing.T) {
+	t.Parallel()
 	server := servers.RunEtcd(t)
 	client := open(t, server.Endpoint())
 	for i := range 5 {
@@ -177,6 +182,7 @@ func TestAStreamFromACompactedRevisionEnds(t *testing.T) {
 }
 
 func TestLostDataIsHeldUntilSomethingIsStoredAgain(t *testing.T) {
+	t.Parallel()
 	server := servers.RunEtcd(t)
 	client := open(t, server.Endpoint())
 	for i := range 30 {
@@ -202,6 +208,7 @@ func TestLostDataIsHeldUntilSomethingIsStoredAgain(t *testing.T) {
 }
 
 func TestAnythingUnderThePrefixMakesAnEmptyPathBelievable(t *testing.T) {
+	t.Parallel()
 	server := servers.RunEtcd(t)
 	client := open(t, server.Endpoint())
 	put(t, client, "/services/a", "1")
@@ -215,6 +222,7 @@ func TestAnythingUnderThePrefixMakesAnEmptyPathBelievable(t *testing.T) {
 }
 
 func TestTheLastKeyCanBeDeleted(t *testing.T) {
+	t.Parallel()
 	server := servers.RunEtcd(t)
 	client := open(t, server.Endpoint())
 	put(t, client, "/services/a", "1")
@@ -225,6 +233,7 @@ func TestTheLastKeyCanBeDeleted(t *testing.T) {
 }
 
 func TestAHungServerIsFollowedWhenItGoesOn(t *testing.T) {
+	t.Parallel()
 	server := servers.RunEtcd(t)
 	client := open(t, server.Endpoint())
 	put(t, client, "/services/a", "1")
@@ -239,6 +248,7 @@ func TestAHungServerIsFollowedWhenItGoesOn(t *testing.T) {
 }
 
 func TestOpenAndFollowDoNotWaitForAServer(t *testing.T) {
+	t.Parallel()
 	server := servers.RunEtcd(t)
 	require.NoError(t, server.Stop())
 	client := open(t, server.Endpoint())
@@ -249,6 +259,7 @@ func TestOpenAndFollowDoNotWaitForAServer(t *testing.T) {
 }
 
 func TestASnapshotOfManyPagesIsWhole(t *testing.T) {
+	t.Parallel()
 	const keys = 2*pageKeys + 1
 	server := servers.RunEtcd(t)
 	client := open(t, server.Endpoint())
