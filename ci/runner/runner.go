@@ -53,6 +53,8 @@ type Config struct {
 	// APISIXAdminURL and APISIXAdminKey are those of APISIX's Admin API. Empty: it
 	// cannot be asked.
 	APISIXAdminURL, APISIXAdminKey string
+	// Flags are further flags of run, last.
+	Flags []string
 	// Log takes what the runner prints. Required.
 	Log io.Writer
 }
@@ -98,7 +100,7 @@ func (c Config) command() *exec.Cmd {
 	if c.Server != "" {
 		arguments = append(arguments, "--server", c.Server)
 	}
-	command := exec.Command(c.Binary, arguments...)
+	command := exec.Command(c.Binary, append(arguments, c.Flags...)...)
 	command.Env = append(os.Environ(),
 		"APISIX_LISTEN_ADDRESS=unix:"+c.Socket,
 		"APISIX_CONF_EXPIRE_TIME="+strconv.Itoa(int(ConfExpire/time.Second)))

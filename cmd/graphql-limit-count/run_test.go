@@ -52,6 +52,14 @@ func TestRunRefusesFlagsThatMeanNothing(t *testing.T) {
 		{"viewer and admin with one key", []string{"--listen", socket, "--admin-key", "k", "--admin-viewer-key", "k"}, "viewer"},
 		{"a socket in a folder that is not there", []string{"--listen", "unix:/missing/r.sock"}, "/missing/r.sock"},
 		{"a socket where a file is", []string{"--listen", "unix:" + taken}, taken + " exists and is not a socket"},
+		{"an unknown store", []string{"--listen", socket, "--store", "redis"}, `--store "redis" is neither sqlite, etcd nor file`},
+		{"a store in no etcd", []string{"--listen", socket, "--store", "etcd"}, "--store=etcd needs --etcd-endpoints"},
+		{"an etcd that is no address", []string{"--listen", socket, "--etcd-endpoints", "http://127.0.0.1"}, `etcd: endpoint "http://127.0.0.1": its port must be 1 to 65535`},
+		{"a user without an etcd", []string{"--listen", socket, "--etcd-user", "u"}, "--etcd-user, --etcd-ca-file and --etcd-cert-file need --etcd-endpoints"},
+		{"a store in no file", []string{"--listen", socket, "--store", "file"}, "--store=file needs --decorations"},
+		{"a file that is not used", []string{"--listen", socket, "--decorations", taken}, "--decorations is for --store=file only"},
+		{"a file that is not there", []string{"--listen", socket, "--store", "file", "--decorations", "/missing/d.yaml"}, "/missing/d.yaml"},
+		{"a keyring that is not there", []string{"--listen", socket, "--keyring", "/missing/keyring"}, "/missing/keyring"},
 		{"an argument", []string{"please"}, `unknown command "please" for "graphql-limit-count run"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
