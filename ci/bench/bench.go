@@ -22,6 +22,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"runtime/pprof"
 	"strings"
 	"syscall"
 	"time"
@@ -87,6 +88,7 @@ func run() (err error) {
 	seconds := flag.Float64("seconds", defaultSeconds, "seconds that each comparison takes, about: fewer are less exact")
 	only := flag.String("only", ".", "regular expression of the sections to run: "+sectionNames())
 	churn := flag.Int("churn", defaultChurn, "unique queries that go through the plan cache")
+	profile := flag.String("cpuprofile", "", "file for a profile of this process, whose sections -only chooses")
 	flag.Parse()
 	chosen, err := regexp.Compile(*only)
 	if err != nil {
@@ -94,6 +96,11 @@ func run() (err error) {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
+	stopProfile, err := startProfile(*profile)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stopProfile()) }()
 	folder, err := os.MkdirTemp("", "glc-bench")
 	if err != nil {
 		return fmt.Errorf("making a folder for what is built: %w", err)
@@ -105,6 +112,24 @@ func run() (err error) {
 		churn:    *churn, folder: folder,
 	}
 	return b.runSections(ctx, chosen)
+}
+
+// startProfile profiles this process into a file, if one is named.
+func startProfile(file string) (stop func() error, err error) {
+	if file == "" {
+		return func() error { return nil }, nil
+	}
+	to, err := os.Create(file)
+	if err != nil {
+		return nil, fmt.Errorf("making the profile: %w", err)
+	}
+	if err := pprof.StartCPUProfile(to); err != nil {
+		return nil, errors.Join(fmt.Errorf("starting the profile: %w", err), to.Close())
+	}
+	return func() error {
+		pprof.StopCPUProfile()
+		return to.Close()
+	}, nil
 }
 
 // runSections runs the sections chosen. One that fails does not keep the others from

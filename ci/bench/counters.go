@@ -84,11 +84,14 @@ func counterNames(n int) []string {
 // begin at different keys. Every key was charged before.
 func together(goroutines int, keys []string, charge charger) side {
 	var known sync.Once
-	return func(_ context.Context, n int) (time.Duration, error) {
+	return func(ctx context.Context, n int) (time.Duration, error) {
 		var failed error
 		known.Do(func() { failed = chargeEach(keys, len(keys), 0, charge) })
 		if failed != nil {
 			return 0, failed
+		}
+		if goroutines == 1 {
+			return repeat(func() error { return chargeEach(keys, n, 0, charge) })(ctx, 1)
 		}
 		failures := make([]error, goroutines)
 		start := time.Now()

@@ -79,13 +79,12 @@ func (c hostileCase) decide(ctx context.Context, strategy cost.Strategy) (took [
 		}
 		r := newRequest([]byte(c.body), c.contentType)
 		runtime.GC()
-		start := time.Now()
-		status = f.decide(r)
-		took = append(took, time.Since(start))
+		once, err := repeat(func() error { status = f.decide(r); return ctx.Err() })(ctx, 1)
 		f.close()
-		if ctx.Err() != nil {
-			return nil, 0, ctx.Err()
+		if err != nil {
+			return nil, 0, err
 		}
+		took = append(took, once)
 	}
 	slices.Sort(took)
 	return took, status, nil
