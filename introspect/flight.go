@@ -52,6 +52,7 @@ func (s *Source) lookUpOrJoin(k key, req Request) (*cost.Schema, *flight, error)
 			return known.schema, nil, nil
 		}
 		if known.err != nil && now.Before(known.retryAt) {
+			known.markUsed()
 			return nil, nil, known.err
 		}
 	}

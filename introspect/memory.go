@@ -124,9 +124,28 @@ type slot struct {
 	// notBefore is when the next refresh in the background may start, by the source's own
 	// time; never while one is under way.
 	notBefore atomic.Int64
-	// used since it was last considered for forgetting.
-	used atomic.Bool
+	// use holds the marks of requests that were answered from it, see usedSinceEviction.
+	use atomic.Uint32
 }
+
+// Each mark is set by use and cleared by what asks about it.
+const (
+	// usedSinceEviction: since the slot was last considered for forgetting.
+	usedSinceEviction = 1 << iota
+	// usedSinceRefresh: since the last Refresh.
+	usedSinceRefresh
+	used = usedSinceEviction | usedSinceRefresh
+)
+
+// markUsed notes a request. A store by every one would share a cache line.
+func (s *slot) markUsed() {
+	if s.use.Load() != used {
+		s.use.Store(used)
+	}
+}
+
+// clear clears a mark and reports whether it was set.
+func (s *slot) clear(mark uint32) bool { return s.use.And(^mark)&mark != 0 }
 
 // memory is a bounded map that forgets what was not used for long.
 type memory struct {
@@ -149,9 +168,7 @@ func (m *memory) schema(k key) *slot {
 		return nil
 	}
 	s := found.(*slot)
-	if !s.used.Load() { // a store by every request would share a cache line
-		s.used.Store(true)
-	}
+	s.markUsed()
 	return s
 }
 
@@ -165,10 +182,13 @@ func (m *memory) get(k key) *slot {
 	return el.Value.(*slot)
 }
 
-// put replaces the slot under s.key.
+// put replaces the slot under s.key. A new key is used: somebody asked for it.
 func (m *memory) put(s *slot) {
 	if old := m.slots[s.key]; old != nil {
+		s.use.Store(old.Value.(*slot).use.Load())
 		m.order.Remove(old)
+	} else {
+		s.use.Store(usedSinceRefresh)
 	}
 	m.slots[s.key] = m.order.PushFront(s)
 	if s.schema != nil {
@@ -208,7 +228,7 @@ func (m *memory) of(kind ownerKind, owner string) []*slot {
 func (m *memory) unused() *list.Element {
 	for range m.order.Len() {
 		oldest := m.order.Back()
-		if !oldest.Value.(*slot).used.Swap(false) {
+		if !oldest.Value.(*slot).clear(usedSinceEviction) {
 			return oldest
 		}
 		m.order.MoveToFront(oldest)
@@ -221,6 +241,27 @@ func (m *memory) forget(el *list.Element) {
 	k := el.Value.(*slot).key
 	delete(m.slots, k)
 	m.known.Delete(k)
+}
+
+// inUse returns the slots of an owner that were used since it was last asked, and forgets
+// the others: they are those of settings that were replaced. Where none was used, it returns
+// all, for there may just have been no requests.
+func (m *memory) inUse(kind ownerKind, owner string) (slots []*slot) {
+	var unused []*slot
+	for _, s := range m.of(kind, owner) {
+		if s.clear(usedSinceRefresh) {
+			slots = append(slots, s)
+		} else {
+			unused = append(unused, s)
+		}
+	}
+	if len(slots) == 0 {
+		return unused
+	}
+	for _, s := range unused {
+		m.forget(m.slots[s.key])
+	}
+	return slots
 }
 
 func (m *memory) flush(kind ownerKind, owner string) {

@@ -50,7 +50,9 @@ func (s *Source) refreshKnown(known *slot) {
 }
 
 // Refresh fetches the schemas of a service again, now, under all settings by which
-// requests asked for them, and returns when the outcome is in force. What a fetch that
+// requests asked for them, and returns when the outcome is in force. Settings that no request
+// has had since the last Refresh, while others were in use, are forgotten instead: a
+// configuration that was corrected is no failure. What a fetch that
 // was under way before the call brings is not taken for it: that answer may be older.
 // A schema that cannot be fetched stays as it is. The error names every fetch that failed;
 // it wraps ErrUnasked, ErrGiven or ErrClosed where there was nothing to fetch. When ctx
@@ -102,8 +104,8 @@ func (f *flight) wait(ctx context.Context) error {
 	}
 }
 
-// settingsOf returns the flights of a service and everything by which its schemas were
-// asked for.
+// settingsOf returns the flights of a service and everything by which its schemas are asked
+// for.
 func (s *Source) settingsOf(serviceID string) (underWay []*flight, requests map[key]Request, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,7 +113,7 @@ func (s *Source) settingsOf(serviceID string) (underWay []*flight, requests map[
 		return nil, nil, ErrClosed
 	}
 	requests = map[key]Request{}
-	for _, known := range s.memory.of(ownedByService, serviceID) {
+	for _, known := range s.memory.inUse(ownedByService, serviceID) {
 		requests[known.key] = known.request
 	}
 	for k, f := range s.flights {

@@ -272,6 +272,48 @@ func TestRefreshNamesWhatFailedAndKeepsTheSchema(t *testing.T) {
 	require.NotContains(t, b.logged(), "secret")
 }
 
+// TestRefreshForgetsSettingsThatAreNoLongerUsed: a configuration was corrected, and nobody can
+// say of the old settings more than that no request has them.
+func TestRefreshForgetsSettingsThatAreNoLongerUsed(t *testing.T) {
+	b := newBench(t, Config{})
+	right := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "right" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		answer200(introspected)(w, r)
+	})
+	b.up.set(right)
+	wrong, corrected, idle := explicit("s"), explicit("s"), Request{ServiceID: "s", Endpoint: "http://f/g", Headers: map[string]string{"Authorization": "right"}}
+	wrong.Headers = map[string]string{"Authorization": "wrong"}
+	corrected.Headers = map[string]string{"Authorization": "right"}
+	_, err := b.Schema(t.Context(), wrong)
+	require.ErrorContains(t, err, "401")
+	b.fetched(t, corrected)
+	b.fetched(t, idle)
+
+	require.ErrorContains(t, b.Refresh(t.Context(), "s"), "unexpected status 401", "it was in use")
+	require.NotNil(t, b.Cached(corrected))
+	before := b.up.requests()
+	require.NoError(t, b.Refresh(t.Context(), "s"))
+	require.Equal(t, before+1, b.up.requests())
+	require.Nil(t, b.Cached(idle), "fetched again when it is needed")
+	require.NotNil(t, b.Cached(corrected))
+	require.NoError(t, b.Refresh(t.Context(), "s"))
+	require.NoError(t, b.Refresh(t.Context(), "s"), "without a request in between it stays")
+	require.Equal(t, before+3, b.up.requests())
+
+	b.up.set(status(503))
+	_, err = b.Schema(t.Context(), wrong)
+	require.Error(t, err)
+	require.Error(t, b.Refresh(t.Context(), "s"))
+	_, err = b.Schema(t.Context(), wrong) // the remembered failure
+	require.Error(t, err)
+	b.up.set(answer200(introspected))
+	require.NoError(t, b.Refresh(t.Context(), "s"))
+	require.NotNil(t, b.Cached(wrong), "who is told of a failure uses it")
+}
+
 func TestRefreshWithNothingToFetch(t *testing.T) {
 	b := newBench(t, Config{})
 	require.ErrorIs(t, b.Refresh(t.Context(), "s"), ErrUnasked)
