@@ -21,7 +21,7 @@ const (
 	// crashWrites are made in all, by one process after another, each of which is killed,
 	// after crashRound writes at the latest.
 	crashWrites = 1000
-	crashRound  = 100
+	crashRound  = 160
 	crashSeed   = 7
 	crashPaths  = 40
 )

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,6 +28,7 @@ const (
 	writerVariable = "ADMIN_TEST_WRITER"
 
 	roleContend = "contend" // decorates contendedPaths paths, telling who has each
+	roleMix     = "mix"     // makes the calls of a contender, telling what was acknowledged
 	roleOnce    = "once"    // writes one decoration for each line of standard input
 	roleCrash   = "crash"   // makes the writes of TestAcknowledgedWritesSurviveKills
 
@@ -49,6 +51,8 @@ func playRole(role string) int {
 	switch role {
 	case roleContend:
 		err = contend(store, os.Getenv(writerVariable))
+	case roleMix:
+		err = mix(store, os.Getenv(writerVariable))
 	case roleCrash:
 		err = crash(store, os.Getenv(writerVariable))
 	case roleOnce:
@@ -89,6 +93,18 @@ func contend(store Store, writer string) error {
 		}
 	}
 	return nil
+}
+
+// mix makes the calls of the contender of that name.
+func mix(store Store, name string) error {
+	c := &contender{store: store, name: name, random: rand.New(rand.NewPCG(2, uint64(name[0])))}
+	for n := range contenderCalls {
+		c.call(context.Background(), n)
+	}
+	for _, a := range c.done {
+		fmt.Println(a.id, a.revision, a.previous)
+	}
+	return errors.Join(c.errors...)
 }
 
 // process is a running other process.
@@ -139,11 +155,16 @@ func (p *process) begin(t *testing.T) {
 func (p *process) end(t *testing.T) []string {
 	t.Helper()
 	require.NoError(t, p.input.Close())
-	var lines []string
+	lines := p.rest()
+	require.NoError(t, p.command.Wait())
+	return lines
+}
+
+// rest returns the lines that the process writes until it ends.
+func (p *process) rest() (lines []string) {
 	for p.output.Scan() {
 		lines = append(lines, p.output.Text())
 	}
-	require.NoError(t, p.command.Wait())
 	return lines
 }
 
@@ -173,6 +194,39 @@ func TestConcurrentProcessesNeverDecorateOnePathTwice(t *testing.T) {
 	for _, r := range records {
 		require.Equal(t, []string{r.ID, r.ID}, told[r.FieldPath])
 	}
+}
+
+func TestTwoProcessesLoseNoUpdateAndDecorateNoPathTwice(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "decorations.db")
+	observer := openStore(t, path)
+	models := NewModels(observer, zap.NewNop())
+	background(t, func(ctx context.Context) error { return Follow(ctx, observer, models) })
+	writers := []*process{startProcess(t, path, roleMix, "a"), startProcess(t, path, roleMix, "b")}
+	var done []acknowledged
+	lines := make(chan []string, len(writers))
+	for _, w := range writers {
+		w.begin(t)
+	}
+	finished := make(chan struct{})
+	go func() {
+		defer close(finished)
+		for _, w := range writers {
+			lines <- w.rest()
+		}
+	}()
+	watchPaths(t, observer, finished)
+	for _, w := range writers {
+		for _, line := range <-lines {
+			var a acknowledged
+			_, err := fmt.Sscan(line, &a.id, &a.revision, &a.previous)
+			require.NoError(t, err, line)
+			done = append(done, a)
+		}
+		require.Empty(t, w.end(t))
+	}
+	require.Greater(t, len(done), contenderCalls/2)
+	requireNothingLost(t, observer, done)
+	require.Eventually(t, func() bool { return sameAsStored(t, models, observer) }, patience, testPoll)
 }
 
 func TestAWriteOfAnotherProcessIsInForceWithinASecond(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -16,16 +17,20 @@ import (
 )
 
 const (
-	// busyTimeout is how long a write waits for the writer of another process. A write
-	// takes milliseconds, so only a stuck process makes it wait.
+	// busyTimeout is how long a write waits for its turn, and a read for a file that is
+	// being recovered. A write takes milliseconds, so only a stuck process makes it wait.
 	busyTimeout = 5 * time.Second
+	// turnRetry is the mean pause between two attempts of a write to get its turn from
+	// another process. It is much less than a write takes: SQLite's own waiting, with pauses
+	// of up to 100 ms, hardly ever meets the moment between two writes of a busy process.
+	turnRetry = time.Millisecond
 	// openTimeout bounds opening: processes that start together take turns in creating the
 	// file and in switching it to WAL.
 	openTimeout = 10 * time.Second
 	// openRetry is the pause between two attempts of it.
 	openRetry = 20 * time.Millisecond
-	// maxConnections: writes take turns anyway, reads are short.
-	maxConnections = 4
+	// maxReaders is the number of connections for reading; reads are short.
+	maxReaders = 4
 
 	directoryMode = 0o755
 )
@@ -47,11 +52,14 @@ type SQLiteConfig struct {
 // write that returned has been synced to disk and survives a killed process as well as a
 // power loss. (With NORMAL, WAL syncs only at checkpoints: a killed process would lose
 // nothing, a power loss could lose acknowledged writes.) Writes take the file's write lock
-// when they begin (BEGIN IMMEDIATE); a unique index keeps a field path to one decoration.
+// when they begin (BEGIN IMMEDIATE), in this process one after the other in the order in which
+// they came; a unique index keeps a field path to one decoration.
 type SQLite struct {
-	db     *sql.DB
+	db     *sql.DB // for reading
+	writer *sql.DB // one connection
 	path   string
 	poll   time.Duration
+	busy   time.Duration // busyTimeout, for writes
 	now    func() time.Time
 	logger *throttled
 }
@@ -62,7 +70,7 @@ var _ Store = (*SQLite)(nil)
 // do not exist. A file that is damaged or has become empty, that another program wrote or that
 // a newer version of this one wrote is an error that says so. Close releases it.
 func OpenSQLite(ctx context.Context, path string, cfg SQLiteConfig) (*SQLite, error) {
-	s := &SQLite{path: path, poll: cfg.PollInterval, now: cfg.Now, logger: newThrottled(cfg.Logger)}
+	s := &SQLite{path: path, poll: cfg.PollInterval, busy: busyTimeout, now: cfg.Now, logger: newThrottled(cfg.Logger)}
 	if s.poll <= 0 {
 		s.poll = defaultPollInterval
 	}
@@ -86,23 +94,33 @@ func (s *SQLite) open(ctx context.Context) error {
 	if err := ensure(ctx, absolute); err != nil {
 		return describe(err)
 	}
-	db, err := sql.Open("sqlite", dataSource(absolute, "WAL"))
-	if err != nil {
+	if s.db, err = openPool(absolute, busyTimeout, maxReaders); err != nil {
 		return err
 	}
-	db.SetMaxOpenConns(maxConnections)
-	db.SetMaxIdleConns(maxConnections)
-	s.db = db
+	// A write waits for its turn in begin, not in SQLite.
+	if s.writer, err = openPool(absolute, 0, 1); err != nil {
+		return errors.Join(err, s.db.Close())
+	}
 	if err := s.prepareRetrying(ctx); err != nil {
-		return errors.Join(describe(err), db.Close())
+		return errors.Join(describe(err), s.db.Close(), s.writer.Close())
 	}
 	return nil
 }
 
+func openPool(path string, busy time.Duration, connections int) (*sql.DB, error) {
+	db, err := sql.Open("sqlite", dataSource(path, "WAL", busy))
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(connections)
+	db.SetMaxIdleConns(connections)
+	return db, nil
+}
+
 // dataSource names the file as a URI, in which a path may hold any character.
-func dataSource(path, journal string) string {
+func dataSource(path, journal string, busy time.Duration) string {
 	settings := url.Values{
-		"_busy_timeout": {fmt.Sprint(busyTimeout.Milliseconds())},
+		"_busy_timeout": {fmt.Sprint(busy.Milliseconds())},
 		"_txlock":       {"immediate"},
 		"_pragma":       {"journal_mode(" + journal + ")", "synchronous(FULL)"},
 	}
@@ -129,7 +147,7 @@ func (s *SQLite) prepareRetrying(ctx context.Context) error {
 
 // Close releases the file. It must come after the last call of every other method.
 func (s *SQLite) Close() error {
-	if err := s.db.Close(); err != nil {
+	if err := errors.Join(s.db.Close(), s.writer.Close()); err != nil {
 		return fmt.Errorf("close decoration store %q: %w", s.path, err)
 	}
 	return nil
@@ -138,16 +156,63 @@ func (s *SQLite) Close() error {
 // transact runs do in a transaction that holds the write lock, and commits it unless do
 // fails.
 func (s *SQLite) transact(ctx context.Context, do func(tx *sql.Tx) error) error {
-	tx, err := s.db.BeginTx(ctx, nil)
+	conn, tx, err := s.begin(ctx)
 	if err != nil {
 		return err
 	}
+	// It goes back to the pool, which tells nothing about the transaction.
+	defer func() { _ = conn.Close() }()
 	if err := do(tx); err != nil {
 		// The rollback's own error tells nothing more: the transaction is gone either way.
 		_ = tx.Rollback()
 		return err
 	}
 	return tx.Commit()
+}
+
+// begin waits for the turn of a write, first among those of this process and then for those of
+// others.
+func (s *SQLite) begin(ctx context.Context) (*sql.Conn, *sql.Tx, error) {
+	waiting, cancel := context.WithTimeout(ctx, s.busy)
+	defer cancel()
+	for {
+		conn, err := s.writer.Conn(waiting)
+		if err == nil {
+			var tx *sql.Tx
+			if tx, err = takeTurn(ctx, waiting, conn); err == nil {
+				return conn, tx, nil
+			}
+			err = errors.Join(err, conn.Close())
+		}
+		if waiting.Err() != nil && ctx.Err() == nil {
+			return nil, nil, fmt.Errorf("%w: %w", errBusy, err)
+		}
+		if !hasCode(err, sqlite3.SQLITE_BUSY) || !awaitTurn(waiting) {
+			return nil, nil, err
+		}
+	}
+}
+
+// takeTurn begins a transaction of ctx as soon as no other process writes, or fails when
+// waiting ends.
+func takeTurn(ctx, waiting context.Context, conn *sql.Conn) (*sql.Tx, error) {
+	for {
+		tx, err := conn.BeginTx(ctx, nil)
+		if err == nil || !hasCode(err, sqlite3.SQLITE_BUSY) || !awaitTurn(waiting) {
+			return tx, err
+		}
+	}
+}
+
+// awaitTurn waits until the next attempt is due and tells whether there is one before ctx ends.
+// The pauses differ, so that two processes do not keep missing the same moments.
+func awaitTurn(ctx context.Context) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(turnRetry/2 + rand.N(turnRetry)):
+		return true
+	}
 }
 
 // hasCode tells whether err is SQLite's with that primary result code.
@@ -157,7 +222,7 @@ func hasCode(err error, code int) bool {
 	return errors.As(err, &failure) && failure.Code()&primary == code
 }
 
-// errBusy means that another process has held the write lock for longer than busyTimeout.
+// errBusy means that a write did not get its turn within busyTimeout.
 var errBusy = errors.New("another process has the file locked")
 
 // describe puts plain words before SQLite's for the faults that an operator can meet.

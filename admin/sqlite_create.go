@@ -77,7 +77,7 @@ func createDraft(ctx context.Context, path string) error {
 		return fmt.Errorf("create the file: %w", err)
 	}
 	// Not in WAL mode, which needs two more files; whoever opens the store switches to it.
-	db, err := sql.Open("sqlite", dataSource(path, "DELETE"))
+	db, err := sql.Open("sqlite", dataSource(path, "DELETE", busyTimeout))
 	if err != nil {
 		return err
 	}

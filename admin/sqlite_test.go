@@ -26,7 +26,7 @@ func put(t *testing.T, store Store, d Draft) Record {
 func TestAFileThatIsNoStoreIsRefused(t *testing.T) {
 	sqliteFile := func(statements string) func(*testing.T, string) {
 		return func(t *testing.T, path string) {
-			db, err := sql.Open("sqlite", dataSource(path, "WAL"))
+			db, err := sql.Open("sqlite", dataSource(path, "WAL", busyTimeout))
 			require.NoError(t, err)
 			_, err = db.ExecContext(t.Context(), statements)
 			require.NoError(t, err)
@@ -173,19 +173,55 @@ func TestProcessesThatStartTogetherShareANewFile(t *testing.T) {
 
 func TestEveryConnectionSyncsEachCommit(t *testing.T) {
 	store := openStore(t, filepath.Join(t.TempDir(), "decorations.db"))
-	for range maxConnections {
-		conn, err := store.db.Conn(t.Context())
-		require.NoError(t, err)
-		defer conn.Close()
-		var mode string
-		var level, wait int
-		require.NoError(t, conn.QueryRowContext(t.Context(), "PRAGMA journal_mode").Scan(&mode))
-		require.NoError(t, conn.QueryRowContext(t.Context(), "PRAGMA synchronous").Scan(&level))
-		require.NoError(t, conn.QueryRowContext(t.Context(), "PRAGMA busy_timeout").Scan(&wait))
-		require.Equal(t, "wal", mode)
-		require.Equal(t, 2, level, "FULL")
-		require.Equal(t, 5000, wait)
+	for _, pool := range []struct {
+		db         *sql.DB
+		n, timeout int
+	}{{store.db, maxReaders, 5000}, {store.writer, 1, 0}} {
+		for range pool.n {
+			conn, err := pool.db.Conn(t.Context())
+			require.NoError(t, err)
+			defer conn.Close()
+			var mode string
+			var level, wait int
+			require.NoError(t, conn.QueryRowContext(t.Context(), "PRAGMA journal_mode").Scan(&mode))
+			require.NoError(t, conn.QueryRowContext(t.Context(), "PRAGMA synchronous").Scan(&level))
+			require.NoError(t, conn.QueryRowContext(t.Context(), "PRAGMA busy_timeout").Scan(&wait))
+			require.Equal(t, "wal", mode)
+			require.Equal(t, 2, level, "FULL")
+			require.Equal(t, pool.timeout, wait)
+		}
 	}
+}
+
+// A write waits for the writer of another process, but not for ever, and not longer than who
+// asked for it.
+func TestAWriteWaitsForItsTurn(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "decorations.db")
+	store, other := openStore(t, path), openStore(t, path)
+	conn, tx, err := other.begin(t.Context())
+	require.NoError(t, err)
+
+	_, err = store.List(t.Context(), "shop")
+	require.NoError(t, err, "a read does not wait")
+	store.busy = 10 * testPoll
+	_, _, err = store.Put(t.Context(), testDraft("shop", "d1", "Query.a"))
+	require.ErrorIs(t, err, errBusy)
+	store.busy = busyTimeout
+	require.ErrorContains(t, err, "put decoration d1 of service shop: another process has the file locked")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, _, err = store.Put(ctx, testDraft("shop", "d1", "Query.a"))
+	require.ErrorIs(t, err, context.Canceled)
+	require.NotErrorIs(t, err, errBusy)
+
+	done := make(chan error, 1)
+	go func() {
+		_, _, err := store.Put(context.Background(), testDraft("shop", "d1", "Query.a"))
+		done <- err
+	}()
+	require.NoError(t, tx.Rollback())
+	require.NoError(t, conn.Close())
+	require.NoError(t, <-done)
 }
 
 func TestStoreKeepsARecordWhole(t *testing.T) {
