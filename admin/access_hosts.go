@@ -27,7 +27,7 @@ func newHostNames(hosts []string) (hostNames, error) {
 		if _, err := netip.ParseAddr(name); err == nil || name == "" {
 			continue
 		}
-		if strings.ContainsAny(name, "/*@:?# \t") {
+		if strings.ContainsAny(host, "/*@?# \t") || strings.Contains(name, ":") {
 			return nil, fmt.Errorf("%q is not the name of a host", host)
 		}
 		names[name] = struct{}{}

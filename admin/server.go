@@ -59,12 +59,13 @@ func Listen(ctx context.Context, address string, logger *zap.Logger) (net.Listen
 // Server serves a Handler over HTTP with bounds on time, headers and connections.
 type Server struct {
 	http *http.Server
+	open *connections
 }
 
 // NewServer returns a server of handler.
 func NewServer(handler http.Handler, logger *zap.Logger) *Server {
 	open := newConnections()
-	return &Server{http: &http.Server{
+	return &Server{open: open, http: &http.Server{
 		Handler:           open.handler(handler),
 		ConnContext:       open.accepted,
 		ConnState:         open.changed,
