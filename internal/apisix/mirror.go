@@ -27,15 +27,15 @@ type MirrorConfig struct {
 	Etcd *etcd.Client
 	// Logger is told of objects that cannot be read. Required.
 	Logger *zap.Logger
-	// FirstWait is how long after its creation a mirror lets Owner wait for the first
-	// reading of etcd, because an owner that is guessed until then and known afterwards
-	// is a fresh quota. Default 2 s.
+	// FirstWait is how long after its creation a mirror lets who asks wait for the first
+	// reading of etcd: an owner that is guessed until then and known afterwards is a fresh
+	// quota, and an upstream that is not known is a refused request. Default 2 s.
 	FirstWait time.Duration
 }
 
 // Mirror holds what APISIX keeps in etcd and follows the changes. It answers from
-// memory: without etcd what was known last, before etcd was first read an error. It is
-// safe for concurrent use; what it returns is shared and must not be changed.
+// memory: without etcd what was known last, before etcd was first read, for which it
+// waits a little, an error. It is safe for concurrent use; what it returns is shared and must not be changed.
 type Mirror struct {
 	etcd   *etcd.Client
 	log    *zap.Logger
@@ -99,8 +99,8 @@ func (m *Mirror) oneRead() {
 
 // Service returns a service as it was told last. ErrNotFound is what the mirror
 // knows, which may be late; [Etcd] knows for certain.
-func (m *Mirror) Service(_ context.Context, id string) (Service, error) {
-	o, err := m.object(services, id)
+func (m *Mirror) Service(ctx context.Context, id string) (Service, error) {
+	o, err := m.object(ctx, services, id)
 	if err != nil {
 		return Service{}, fmt.Errorf("read service %q: %w", id, err)
 	}
@@ -108,8 +108,8 @@ func (m *Mirror) Service(_ context.Context, id string) (Service, error) {
 }
 
 // Route returns a route as it was told last, with errors as Service's.
-func (m *Mirror) Route(_ context.Context, id string) (Route, error) {
-	o, err := m.object(routes, id)
+func (m *Mirror) Route(ctx context.Context, id string) (Route, error) {
+	o, err := m.object(ctx, routes, id)
 	if err != nil {
 		return Route{}, fmt.Errorf("read route %q: %w", id, err)
 	}
@@ -117,21 +117,20 @@ func (m *Mirror) Route(_ context.Context, id string) (Route, error) {
 }
 
 // Upstream returns an upstream object as it was told last, with errors as Service's.
-func (m *Mirror) Upstream(_ context.Context, id string) (Upstream, error) {
-	o, err := m.object(upstreams, id)
+func (m *Mirror) Upstream(ctx context.Context, id string) (Upstream, error) {
+	o, err := m.object(ctx, upstreams, id)
 	if err != nil {
 		return Upstream{}, fmt.Errorf("read upstream %q: %w", id, err)
 	}
 	return o.upstreamObject(id), nil
 }
 
-func (m *Mirror) object(of kind, id string) (*object, error) {
-	o := m.tables[of].get(id)
-	switch {
-	case o != nil:
-		return o, o.err
-	case !m.complete():
+func (m *Mirror) object(ctx context.Context, of kind, id string) (*object, error) {
+	if !m.complete() && !m.waitForFirst(ctx.Done()) {
 		return nil, errNoSnapshot
+	}
+	if o := m.tables[of].get(id); o != nil {
+		return o, o.err
 	}
 	return nil, ErrNotFound
 }
@@ -142,15 +141,15 @@ func (m *Mirror) complete() bool { return m.unread.Load() == 0 }
 // not known. It takes no lock and allocates nothing. Before etcd was first read it
 // waits for that, but not beyond MirrorConfig.FirstWait.
 func (m *Mirror) Owner(at Place) Owner {
-	if !m.complete() && !m.waitForFirst() {
+	if !m.complete() && !m.waitForFirst(nil) {
 		return Owner{}
 	}
 	owner, _ := resolve(m, at)
 	return owner
 }
 
-// waitForFirst reports whether etcd was first read in time.
-func (m *Mirror) waitForFirst() bool {
+// waitForFirst reports whether etcd was first read in time, and before who asks gave up.
+func (m *Mirror) waitForFirst(givenUp <-chan struct{}) bool {
 	left := time.Until(m.waitEnds)
 	if left <= 0 {
 		return false
@@ -161,8 +160,9 @@ func (m *Mirror) waitForFirst() bool {
 	case <-m.read:
 		return true
 	case <-timer.C:
-		return false
+	case <-givenUp:
 	}
+	return false
 }
 
 // What stands for objects that are not in a table.
