@@ -145,6 +145,9 @@ func outlineSDL(sdl []byte) (*Outline, error) {
 	if err := p.document(); err != nil {
 		return nil, fmt.Errorf("parse schema: %w", err)
 	}
+	if err := p.schema.link(); err != nil {
+		return nil, fmt.Errorf("parse schema: %w", err)
+	}
 	p.linkRoots()
 	o := p.record.outline
 	o.Query, o.Mutation, o.Subscription = p.schema.RootType("query"), p.schema.RootType("mutation"), p.schema.RootType("subscription")

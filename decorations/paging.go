@@ -28,7 +28,7 @@ func plainName(name string) string { return strings.ToLower(strings.ReplaceAll(n
 
 // page is how a field pages.
 type page struct {
-	// arguments are the paginating ones, in the order of the schema.
+	// arguments are the paginating ones, by name.
 	arguments []string
 	// size is what is assumed without any of them.
 	size int

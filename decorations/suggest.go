@@ -38,34 +38,57 @@ type SuggestOptions struct {
 //   - for mutations, as the options say.
 //
 // A connection's type gets one rule for all fields that return it, and only fields that page
-// differently from most of these get one of their own. The order is that of the schema.
+// differently from most of these get one of their own. The order is by names: servers list
+// types in any order, and two runs must print the same.
 func Suggest(outline *cost.Outline, options SuggestOptions) Set {
 	if options.AssumedSize <= 0 {
 		options.AssumedSize = DefaultAssumedSize
 	}
-	s := suggester{options: options, outline: outline, types: map[string]*cost.OutlineType{}, proposed: map[string]bool{}}
-	for _, t := range outline.Types {
+	s := suggester{
+		options: options, mutation: outline.Mutation, sorted: sortedTypes(outline),
+		types: map[string]*cost.OutlineType{}, proposed: map[string]bool{},
+	}
+	for _, t := range s.sorted {
 		s.types[t.Name] = t
 	}
 	s.mutations()
 	returning := s.connectionFields()
-	for _, t := range outline.Types {
+	for _, t := range s.sorted {
 		if fields := returning[t.Name]; len(fields) > 0 {
 			s.connection(t.Name, fields)
 		}
 	}
-	for _, t := range outline.Types {
+	for _, t := range s.sorted {
 		s.plainFields(t)
 	}
 	return s.set
 }
 
+// sortedTypes are the types by their names, and so their fields and arguments.
+func sortedTypes(outline *cost.Outline) []*cost.OutlineType {
+	types := make([]*cost.OutlineType, len(outline.Types))
+	for i, declared := range outline.Types {
+		t := *declared
+		t.Fields = slices.Clone(t.Fields)
+		slices.SortStableFunc(t.Fields, func(a, b cost.OutlineField) int { return strings.Compare(a.Name, b.Name) })
+		for j := range t.Fields {
+			f := &t.Fields[j]
+			f.Arguments = slices.Clone(f.Arguments)
+			slices.SortStableFunc(f.Arguments, func(a, b cost.OutlineInput) int { return strings.Compare(a.Name, b.Name) })
+		}
+		types[i] = &t
+	}
+	slices.SortStableFunc(types, func(a, b *cost.OutlineType) int { return strings.Compare(a.Name, b.Name) })
+	return types
+}
+
 // suggester collects the proposals.
 type suggester struct {
-	options SuggestOptions
-	outline *cost.Outline
-	types   map[string]*cost.OutlineType
-	set     Set
+	options  SuggestOptions
+	mutation string // the mutation type
+	sorted   []*cost.OutlineType
+	types    map[string]*cost.OutlineType
+	set      Set
 	// proposed are the field paths in set.
 	proposed map[string]bool
 }
@@ -86,7 +109,7 @@ func (s *suggester) add(fieldPath, comment string, members map[string]any) {
 // mutations proposes what mutations cost. The multiplier of one changes nothing; under
 // node_quantifier, where only what is quantified is charged, it makes the mutation count.
 func (s *suggester) mutations() {
-	root := s.types[s.outline.Mutation]
+	root := s.types[s.mutation]
 	if root == nil || s.options.MutationCost <= 0 {
 		return
 	}
@@ -107,7 +130,7 @@ func (s *suggester) mutations() {
 
 // chargedEach reports whether the fields of a type are charged as mutations.
 func (s *suggester) chargedEach(t *cost.OutlineType) bool {
-	return s.options.EachMutation && s.options.MutationCost > 0 && t.Name == s.outline.Mutation
+	return s.options.EachMutation && s.options.MutationCost > 0 && t.Name == s.mutation
 }
 
 // fieldOf is a field and the type that declares it.
@@ -131,7 +154,7 @@ func (s *suggester) connectionFields() map[string][]fieldOf {
 // eachField visits the fields of all object and interface types, without those of
 // introspection.
 func (s *suggester) eachField(visit func(*cost.OutlineType, *cost.OutlineField)) {
-	for _, t := range s.outline.Types {
+	for _, t := range s.sorted {
 		s.eachFieldOf(t, func(f *cost.OutlineField) { visit(t, f) })
 	}
 }

@@ -52,7 +52,10 @@ const suggested = `decorations:
   - field_path: Mutation
     add_value: 10
     assumed_size: 1
-  # connection of Query.products, Owner.products and 2 more: pages with first, last; 100 is assumed where none is given
+  # connection of Query.feed: has no paginating argument that is known; 100 is assumed where none is given
+  - field_path: FeedConnection
+    assumed_size: 100
+  # connection of Owner.products, Product.bought and 3 more: pages with first, last; 100 is assumed where none is given
   - field_path: ProductConnection
     mul_arguments: [first, last]
     assumed_size: 100
@@ -64,39 +67,32 @@ const suggested = `decorations:
   - field_path: Product.similar
     mul_arguments: [first]
     assumed_size: 3
-  # pages differently from other fields that return ProductConnection: pages with last, first; 100 is assumed where none is given
-  - field_path: Product.bought
-    mul_arguments: [last, first]
-    assumed_size: 100
-  # connection of Query.feed: has no paginating argument that is known; 100 is assumed where none is given
-  - field_path: FeedConnection
-    assumed_size: 100
-  # pages with limit; limit is 25 by default
-  - field_path: Query.search
+  # pages with limit; 100 is assumed where none is given
+  - field_path: Mutation.addAll
     mul_arguments: [limit]
-    assumed_size: 25
-  # pages with perPage; perPage is 10 by default
-  - field_path: Query.page
-    mul_arguments: [perPage]
-    assumed_size: 10
-  # pages with page_size; 100 is assumed where none is given
-  - field_path: Query.users
-    mul_arguments: [page_size]
-    assumed_size: 100
-  # pages with pagination.limit, which stands inside an object and cannot be counted; 100 is assumed where none is given
-  - field_path: Query.posts
     assumed_size: 100
   # pages with count; 100 is assumed where none is given
   - field_path: Query.latest
     mul_arguments: [count]
     assumed_size: 100
+  # pages with perPage; perPage is 10 by default
+  - field_path: Query.page
+    mul_arguments: [perPage]
+    assumed_size: 10
+  # pages with pagination.limit, which stands inside an object and cannot be counted; 100 is assumed where none is given
+  - field_path: Query.posts
+    assumed_size: 100
+  # pages with limit; limit is 25 by default
+  - field_path: Query.search
+    mul_arguments: [limit]
+    assumed_size: 25
   # pages with take; 100 is assumed where none is given
   - field_path: Query.tags
     mul_arguments: [take]
     assumed_size: 100
-  # pages with limit; 100 is assumed where none is given
-  - field_path: Mutation.addAll
-    mul_arguments: [limit]
+  # pages with page_size; 100 is assumed where none is given
+  - field_path: Query.users
+    mul_arguments: [page_size]
     assumed_size: 100
   # pages with last; 100 is assumed where none is given
   - field_path: Subscription.changes
@@ -130,10 +126,6 @@ func TestSuggestOptions(t *testing.T) {
   - field_path: Mutation.e
     add_value: 3
     assumed_size: 1
-  # pages with first; 7 is assumed where none is given
-  - field_path: Query.a
-    mul_arguments: [first]
-    assumed_size: 7
   # writes: costs 3 itself; pages with limit; 7 is assumed where none is given
   - field_path: Mutation.c
     add_value: 3
@@ -142,6 +134,10 @@ func TestSuggestOptions(t *testing.T) {
   # writes: costs 3 itself; pages with first; 7 is assumed where none is given
   - field_path: Mutation.d
     add_value: 3
+    mul_arguments: [first]
+    assumed_size: 7
+  # pages with first; 7 is assumed where none is given
+  - field_path: Query.a
     mul_arguments: [first]
     assumed_size: 7
 `, asYAML(t, suggestFor(t, []byte(sdl), SuggestOptions{AssumedSize: 7, MutationCost: 3, EachMutation: true})))

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"graphql-limit-count/cost"
+	"graphql-limit-count/decorations"
 )
 
 // costRequest is one line of cost --jsonl, and what the flags of cost stand for.
@@ -56,11 +57,11 @@ type costResult struct {
 
 func newCost() *cobra.Command {
 	var (
-		jsonl                         bool
-		strategy, schema, decorations string
-		values, operation             string
-		scoreFactor                   float64
-		resolveVariables              bool
+		jsonl                   bool
+		strategy, schema, model string
+		values, operation       string
+		scoreFactor             float64
+		resolveVariables        bool
 	)
 	cmd := &cobra.Command{
 		Use:   "cost QUERYFILE",
@@ -88,7 +89,7 @@ func newCost() *cobra.Command {
 				Strategy: cost.Strategy(strategy), OperationName: operationName(operation),
 				ResolveVariables: &resolveVariables, ScoreFactor: &scoreFactor,
 			}
-			if err := request.read(cmd, args[0], schema, decorations, values); err != nil {
+			if err := request.read(cmd, args[0], schema, model, values); err != nil {
 				return err
 			}
 			result, err := request.cost()
@@ -103,7 +104,7 @@ func newCost() *cobra.Command {
 	flags.BoolVar(&jsonl, "jsonl", false, "read JSON objects from standard input, one a line")
 	flags.StringVar(&strategy, "strategy", string(cost.Depth), "depth, complexity or node_quantifier")
 	flags.StringVar(&schema, "schema", "", "file with the schema, SDL or introspection JSON")
-	flags.StringVar(&decorations, "decorations", "", "file with a JSON array of decorations")
+	flags.StringVar(&model, "decorations", "", "file with decorations, as YAML or JSON")
 	flags.StringVar(&values, "variables", "", "the request's variables, a JSON object")
 	flags.StringVar(&operation, "operation", "", "name of the operation")
 	flags.Float64Var(&scoreFactor, "score-factor", 1, "multiplies the raw cost; > 0")
@@ -112,7 +113,7 @@ func newCost() *cobra.Command {
 }
 
 // read fills in what the command line names by file or as JSON.
-func (r *costRequest) read(cmd *cobra.Command, query, schema, decorations, values string) error {
+func (r *costRequest) read(cmd *cobra.Command, query, schema, model, values string) error {
 	text, err := readFile(cmd, query)
 	if err != nil {
 		return fmt.Errorf("read the query: %w", err)
@@ -126,12 +127,12 @@ func (r *costRequest) read(cmd *cobra.Command, query, schema, decorations, value
 		sdl := string(text)
 		r.Schema = &sdl
 	}
-	if decorations != "" {
-		if text, err = readFile(cmd, decorations); err != nil {
+	if model != "" {
+		if text, err = readFile(cmd, model); err != nil {
 			return fmt.Errorf("read the decorations: %w", err)
 		}
-		if err := json.Unmarshal(text, &r.Decorations); err != nil {
-			return fmt.Errorf("read the decorations in %s: %w", decorations, err)
+		if r.Decorations, err = readDecorations(text); err != nil {
+			return fmt.Errorf("read the decorations in %s: %w", model, err)
 		}
 	}
 	if values != "" {
@@ -140,6 +141,28 @@ func (r *costRequest) read(cmd *cobra.Command, query, schema, decorations, value
 		}
 	}
 	return nil
+}
+
+// readDecorations reads a JSON array of decorations, whatever other members they have, or a
+// set as decorations pull prints it.
+func readDecorations(text []byte) ([]cost.Decoration, error) {
+	var list []cost.Decoration
+	if bytes.HasPrefix(bytes.TrimSpace(text), []byte("[")) {
+		err := json.Unmarshal(text, &list)
+		return list, err
+	}
+	set, err := decorations.Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range set.Decorations {
+		var decoration cost.Decoration
+		if err := json.Unmarshal(d.Value, &decoration); err != nil {
+			return nil, fmt.Errorf("line %d: %w", d.Line, err)
+		}
+		list = append(list, decoration)
+	}
+	return list, nil
 }
 
 // cost computes what the request's query costs.

@@ -231,5 +231,10 @@ func difference(cmd *cobra.Command, endpoint *endpointFlags, file *fileFlags, na
 	if err != nil {
 		return decorations.Changes{}, err
 	}
+	made := 0
+	makeID := func() string { made++; return fmt.Sprintf("new %d", made) } // no id has a space
+	if _, err := wanted.WithIDs(current, makeID); err != nil {
+		return decorations.Changes{}, err // what push would be refused for
+	}
 	return decorations.Diff(current, wanted), nil
 }

@@ -216,11 +216,16 @@ func send(client *http.Client, request *http.Request) (int, []byte, error) {
 // message is what a refusal says, or the beginning of an answer that is none of ours.
 func message(text []byte) string {
 	var body struct {
-		Error   string `json:"error_msg"`
-		Message string `json:"message"`
+		Error       string `json:"error_msg"`
+		Message     string `json:"message"`
+		Description string `json:"description"` // why a key is refused
 	}
 	if json.Unmarshal(text, &body) == nil && body.Error+body.Message != "" {
-		return strings.TrimSpace(body.Error + " " + body.Message)
+		said := body.Error + body.Message // an answer has one of the two
+		if body.Description != "" {
+			said += ": " + body.Description
+		}
+		return said
 	}
 	return fmt.Sprintf("%q", text[:min(len(text), maxQuoted)])
 }
