@@ -45,7 +45,9 @@ func (d *Document) nodePlan(operations []*operation, o Options) (*Plan, error) {
 			p.operations = append(p.operations, compiled)
 		}
 	}
-	p.variableIndex = nil
+	if len(p.variables) <= fewVariables {
+		p.variableIndex = nil
+	}
 	return p, nil
 }
 

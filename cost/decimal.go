@@ -103,8 +103,8 @@ func (d *decimal) raise(digits string, negative bool) {
 
 // float is the nearest float64 of what was kept, without the sign.
 func (d decimal) float() float64 {
-	if d.digits == 0 {
-		return 0
+	if d.digits == 0 || d.exponent == 0 && d.digits <= MaxCost {
+		return float64(d.digits) // exact
 	}
 	for d.digits < decimalFull {
 		d.digits *= 10

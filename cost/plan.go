@@ -11,9 +11,11 @@ import (
 // not depend on variables is folded into constants, the rest is a list of sums
 // in the order of evaluation. It is immutable.
 type Plan struct {
-	strategy      Strategy
-	variables     []string
-	variableIndex map[string]int // only while compiling
+	strategy  Strategy
+	variables []string
+	// variableIndex is where names are in variables; a compiled plan has it only where
+	// there are many.
+	variableIndex map[string]int
 	// known is the cost of the dearest operation of those that read no variable;
 	// operations are the others.
 	known      float64
@@ -75,6 +77,25 @@ type slot struct {
 // Variables names the variables that bear on the cost, in the order in which
 // Cost takes their values. The slice must not be changed.
 func (p *Plan) Variables() []string { return p.variables }
+
+// fewVariables is how many names are found sooner one by one than in a map.
+const fewVariables = 8
+
+// Index returns where a name is in Variables(), -1 if it is not there.
+func (p *Plan) Index(name []byte) int {
+	if p.variableIndex != nil {
+		if i, ok := p.variableIndex[string(name)]; ok {
+			return i
+		}
+		return -1
+	}
+	for i := range p.variables {
+		if p.variables[i] == string(name) {
+			return i
+		}
+	}
+	return -1
+}
 
 // Cost is the raw cost of the dearest selected operation, 0 to MaxCost. values
 // are the request's values for Variables(), in that order; the zero Value, and
@@ -274,13 +295,15 @@ var (
 	weightBytes    = int(reflect.TypeFor[fieldWeight]().Size())
 	sourceBytes    = int(reflect.TypeFor[source]().Size())
 	slotBytes      = int(reflect.TypeFor[slot]().Size())
+	// A variable's name, and its place in a map that is half empty.
+	variableBytes = 3 * int(reflect.TypeFor[string]().Size())
 )
 
 // Size is about how many bytes the plan takes in memory.
 func (p *Plan) Size() int {
 	size := 0
 	for _, name := range p.variables {
-		size += len(name)
+		size += variableBytes + len(name)
 	}
 	for i := range p.operations {
 		op := &p.operations[i]

@@ -3,6 +3,7 @@ package cost
 import (
 	"encoding/json"
 	"math"
+	"unicode/utf8"
 )
 
 // Value is what the cost engine sees of an argument's value: nothing, a count,
@@ -54,6 +55,8 @@ func JSONValue(raw json.RawMessage) Value {
 		return Value{}
 	}
 	switch c := raw[0]; {
+	case c == '"' && isPlainJSON(raw):
+		return textValue(string(raw[1 : len(raw)-1]))
 	case c == '"':
 		var text string
 		if err := json.Unmarshal(raw, &text); err != nil {
@@ -67,6 +70,16 @@ func JSONValue(raw json.RawMessage) Value {
 	default:
 		return Value{kind: unusable}
 	}
+}
+
+// isPlainJSON reports whether a JSON string is ASCII without escapes.
+func isPlainJSON(raw []byte) bool {
+	for _, c := range raw {
+		if c == '\\' || c >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
 }
 
 // trimJSONSpace cuts the insignificant white space around a JSON text.

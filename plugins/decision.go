@@ -1,6 +1,7 @@
 package plugins
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -20,11 +21,17 @@ type decision struct {
 
 	outcome outcome
 	refusal *refusal // nil: the request passes
-	headers []header
 
 	serviceID, routeID string
-	ownedBy            Owner // once it was asked for
-	charged            int64 // what the request costs, once known
+	ownedBy            Owner          // once it was asked for
+	charged            int64          // what the request costs, once known
+	over               limiter.Result // the charge that was refused
+
+	// headers are those of the response.
+	headers headerList
+	room    room
+	// lookup is request.variable; made once, as each making takes memory.
+	lookup Lookup
 }
 
 // outcome is how a request ended, as the metrics name it.
@@ -93,7 +100,7 @@ func (d *decision) run() {
 	}
 	d.plugin.metrics.cost(d.charged)
 	if d.route.ShowLimitQuotaHeader {
-		d.headers = append(d.headers, header{headerCost, itoa(d.charged)})
+		d.headers.number(headerCost, d.charged)
 	}
 	d.charge()
 }
@@ -125,7 +132,7 @@ func (d *decision) methodAllowed() bool {
 		d.outcome = passedPreflight
 		return false
 	}
-	d.headers = append(d.headers, header{"Allow", d.route.allow})
+	d.headers.add("Allow", d.route.allow)
 	d.refuse(refusedMethod, errMethod)
 	return false
 }
@@ -159,13 +166,17 @@ func (d *decision) cost(operations []operation) bool {
 		options.Schema = schema
 	}
 	for i := range operations {
-		options.OperationName = operations[i].name
-		plan, err := d.plugin.plans.plan(operations[i].query, options)
-		if err != nil {
-			d.unreadable(costError(err))
-			return false
+		op := &operations[i]
+		plan := d.plugin.plans.known(op.query, op.name, &options)
+		if plan == nil {
+			var err error
+			options.OperationName = string(op.name)
+			if plan, err = d.plugin.plans.plan(string(op.query), options); err != nil {
+				d.unreadable(costError(err))
+				return false
+			}
 		}
-		raw := plan.Cost(operations[i].values(plan.Variables()))
+		raw := plan.Cost(d.values(op, plan))
 		charged := cost.Charged(d.route.strategy, raw, d.route.ScoreFactor)
 		d.charged = min(d.charged+charged, cost.MaxCost)
 	}
@@ -193,8 +204,8 @@ func (d *decision) schema() (*cost.Schema, error) {
 // and decides. It comes before max_cost is looked at: a request that is refused for
 // its size is paid for.
 func (d *decision) charge() {
-	var room [usualQuotas]due
-	charges, err := d.chargesDue(room[:0])
+	charges, err := d.chargesDue(d.room.charges[:0])
+	d.room.charges = charges
 	if err != nil {
 		d.counterFailed("resolving the quota", err)
 		return
@@ -203,32 +214,38 @@ func (d *decision) charge() {
 	var standard standardHeaders
 	for i := range charges {
 		c := &charges[i]
-		result, err := d.route.limiter.Charge(d.request.Context(), c.counter, d.charged, c.quota)
+		result, err := d.route.limiter.Charge(d.context(), c.counter, d.charged, c.quota)
 		if err != nil {
 			d.counterFailed("charging a counter", err)
 			return
 		}
 		if d.route.ShowLimitQuotaHeader {
-			d.headers = c.of.headers.append(d.headers, result)
+			d.headers.quota(&c.of.headers, result)
 		}
 		if d.route.StandardHeaders {
 			standard.add(c.of.name, c.windowSeconds, result)
 		}
 		if !result.Allowed {
-			over = &result
+			d.over, over = result, &d.over
 			break
 		}
 	}
 	if d.route.ShowLimitQuotaHeader {
-		d.headers = standard.append(d.headers)
+		d.headers.standard(&standard)
 	}
 	d.decide(over)
 }
 
-var errNoRule = errors.New("no rule applies to the request: none of its key's variables is present")
+// context bounds a charge. Counters in memory take no time, and making the request's
+// context does.
+func (d *decision) context() context.Context {
+	if d.route.local {
+		return context.Background()
+	}
+	return d.request.Context()
+}
 
-// usualQuotas is how many quotas a request is charged to without an allocation.
-const usualQuotas = 4
+var errNoRule = errors.New("no rule applies to the request: none of its key's variables is present")
 
 // due is a charge that is to be made.
 type due struct {
@@ -243,15 +260,15 @@ type due struct {
 func (d *decision) chargesDue(to []due) ([]due, error) {
 	for i := range d.route.quotas {
 		q := &d.route.quotas[i]
-		key, applies := q.key(d.request.variable)
+		key, applies := q.key(d.lookup)
 		if !applies {
 			continue
 		}
-		count, err := q.count.Resolve(d.request.variable)
+		count, err := q.count.Resolve(d.lookup)
 		if err != nil {
 			return nil, fmt.Errorf("count: %w", err)
 		}
-		window, err := q.window.Resolve(d.request.variable)
+		window, err := q.window.Resolve(d.lookup)
 		if err != nil {
 			return nil, fmt.Errorf("time_window: %w", err)
 		}
@@ -297,11 +314,11 @@ func (d *decision) decide(over *limiter.Result) {
 	case over != nil:
 		d.refuse(refusedQuota, d.quotaRefusal(over))
 		if seconds := d.retryAfter(over); seconds > 0 {
-			d.headers = append(d.headers, header{"Retry-After", itoa(seconds)})
+			d.headers.number("Retry-After", seconds)
 		}
 	}
 	if d.route.observe {
-		d.headers = append(d.headers, header{headerDecision, observedDecision(d.outcome)})
+		d.headers.add(headerDecision, observedDecision(d.outcome))
 	}
 }
 

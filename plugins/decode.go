@@ -3,23 +3,24 @@ package plugins
 import (
 	"bytes"
 	"compress/gzip"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"graphql-limit-count/cost"
 )
 
-// operation is one GraphQL request: a document, the operation to run and the
-// variables, a JSON object or nothing.
+// operation is one GraphQL request: a document, the name of the operation to run and
+// the variables, a JSON object or nothing. All lie in the request or in the decision's
+// room, and are gone with them.
 type operation struct {
-	query     string
-	name      string
-	variables json.RawMessage
+	query     []byte
+	name      []byte
+	variables []byte
 }
 
 // requestError is what is wrong with a request, in words for the client.
@@ -67,7 +68,7 @@ func (d *decision) operations() ([]operation, error) {
 		if err := d.request.prefetch(false, d.route.variables); err != nil {
 			return nil, fmt.Errorf("asking APISIX for variables: %w", err)
 		}
-		return operationInURL(d.request.arguments())
+		return d.operationInURL(d.request.arguments())
 	}
 	if d.request.contentLength() > d.route.maxBody {
 		return nil, errNoBody
@@ -92,8 +93,8 @@ func (d *decision) operations() ([]operation, error) {
 func (d *decision) doubtNames(operations []operation) {
 	for _, name := range d.request.arguments()["operationName"] {
 		for i := range operations {
-			if operations[i].name != name {
-				operations[i].name = ""
+			if string(operations[i].name) != name {
+				operations[i].name = nil
 			}
 		}
 	}
@@ -111,10 +112,10 @@ func (d *decision) body() ([]byte, error) {
 	if len(body) == 0 || int64(len(body)) > d.route.maxBody {
 		return nil, errNoBody
 	}
-	switch encoding := strings.TrimSpace(d.request.Header().Get("Content-Encoding")); {
-	case encoding == "" || strings.EqualFold(encoding, "identity"):
+	switch encoding := bytes.TrimSpace(d.request.headers().Peek("Content-Encoding")); {
+	case len(encoding) == 0 || strings.EqualFold(string(encoding), "identity"):
 		return body, nil
-	case strings.EqualFold(encoding, "gzip"):
+	case strings.EqualFold(string(encoding), "gzip"):
 		return gunzip(body, d.route.maxBody)
 	default:
 		return nil, envelopeError("error content-encoding: %.100s", encoding)
@@ -139,17 +140,17 @@ var byteOrderMark = []byte("\uFEFF")
 
 // operationsInBody reads a body by its media type.
 func (d *decision) operationsInBody(body []byte) ([]operation, error) {
-	contentType := d.request.Header().Get("Content-Type")
-	media, parameters, _ := strings.Cut(contentType, ";")
-	media = strings.TrimSpace(media)
+	contentType := d.request.headers().Peek("Content-Type")
+	media, parameters, _ := bytes.Cut(contentType, []byte(";"))
+	media = bytes.TrimSpace(media)
 	switch {
-	case !utf8Charset(parameters):
-	case strings.EqualFold(media, mediaJSON):
+	case len(parameters) > 0 && !utf8Charset(string(parameters)):
+	case strings.EqualFold(string(media), mediaJSON):
 		return d.operationsInJSON(body)
-	case strings.EqualFold(media, "application/graphql"):
-		return []operation{{query: string(body)}}, nil
-	case strings.EqualFold(media, "multipart/form-data") && d.route.AllowMultipart:
-		operations, err := multipartOperations(body, contentType)
+	case strings.EqualFold(string(media), "application/graphql"):
+		return append(d.room.operations[:0], operation{query: body}), nil
+	case strings.EqualFold(string(media), "multipart/form-data") && d.route.AllowMultipart:
+		operations, err := multipartOperations(body, string(contentType))
 		if err != nil {
 			return nil, err
 		}
@@ -162,7 +163,9 @@ func (d *decision) operationsInBody(body []byte) ([]operation, error) {
 // character set. An upstream that honours another (UTF-7, say) would read another
 // document out of the same bytes.
 func utf8Charset(parameters string) bool {
-	for parameter := range strings.SplitSeq(parameters, ";") {
+	for more := true; more; {
+		var parameter string
+		parameter, parameters, more = strings.Cut(parameters, ";")
 		name, value, _ := strings.Cut(parameter, "=")
 		if !strings.EqualFold(strings.TrimSpace(name), "charset") {
 			continue
@@ -176,80 +179,136 @@ func utf8Charset(parameters string) bool {
 
 var errNoQuery = envelopeError("json body[query] is nil")
 
-// operationsInJSON reads an object, or a batch where the route allows one.
+// operationsInJSON reads an object, or a batch where the route allows one. A text that
+// is no JSON is refused as such, whatever else is wrong with it.
 func (d *decision) operationsInJSON(text []byte) ([]operation, error) {
 	text = bytes.TrimPrefix(text, byteOrderMark)
-	if err := checkJSON(text); err != nil {
-		return nil, envelopeError("%s", err)
-	}
-	value := trimJSON(text)
-	if value[0] != '[' || d.route.MaxBatch == 0 {
-		op, err := operationInObject(value)
-		return []operation{op}, err
-	}
-	var operations []operation
-	err := eachElement(value, func(element []byte) error {
-		if int64(len(operations)) == d.route.MaxBatch {
-			return envelopeError("the batch has more than %d entries", d.route.MaxBatch)
-		}
-		op, err := operationInObject(element)
+	s := &d.room.scan
+	s.start(text)
+	d.room.text = d.room.text[:0]
+	operations := d.room.operations[:0]
+	var fault error
+	var ok bool
+	if s.next() == '[' && d.route.MaxBatch > 0 {
+		operations, fault, ok = d.batch(operations)
+	} else {
+		var op operation
+		op, fault, ok = d.operation()
 		operations = append(operations, op)
-		return err
-	})
-	if err == nil && len(operations) == 0 {
-		err = errNoQuery
 	}
-	return operations, err
+	if !ok || !s.ended() {
+		return nil, envelopeError("%s", jsonFault(text))
+	}
+	d.room.operations = operations
+	return operations, fault
 }
 
-// operationInObject reads one GraphQL request (GraphQL over HTTP). Members are
-// matched exactly. One that counts may not be repeated: the upstream might read
-// the other.
-func operationInObject(value []byte) (operation, error) {
-	if value[0] != '{' {
-		return operation{}, errNoQuery
-	}
-	var query, name, variables []byte
-	other := ""
-	err := eachMember(value, func(key string, value []byte) error {
-		var member *[]byte
-		switch key {
-		case "query":
-			member = &query
-		case "operationName":
-			member = &name
-		case "variables":
-			member = &variables
-		default:
-			if other == "" {
-				other = resembles(key)
+// batch reads an array of requests. fault is the first that is none; ok is false when
+// the array is no JSON.
+func (d *decision) batch(operations []operation) (all []operation, fault error, ok bool) {
+	s := &d.room.scan
+	s.enter(']')
+	for first := true; !s.leave(); first = false {
+		if !first && !s.take(',') {
+			return nil, nil, false
+		}
+		if int64(len(operations)) == d.route.MaxBatch && fault == nil {
+			fault = envelopeError("the batch has more than %d entries", d.route.MaxBatch)
+		}
+		if fault != nil {
+			if _, ok := s.value(); !ok {
+				return nil, nil, false
 			}
-			return nil
+			continue
 		}
-		if *member != nil {
-			return envelopeError("json body[%s] is repeated", key)
+		var op operation
+		if op, fault, ok = d.operation(); !ok {
+			return nil, nil, false
 		}
-		*member = value
+		operations = append(operations, op)
+	}
+	if fault == nil && len(operations) == 0 {
+		fault = errNoQuery
+	}
+	return operations, fault, true
+}
+
+// members are those that a GraphQL request is made of.
+type members struct{ query, name, variables jsonValue }
+
+// named returns the member of exactly that name, nil for another name.
+func (m *members) named(name []byte) *jsonValue {
+	switch string(name) {
+	case "query":
+		return &m.query
+	case "operationName":
+		return &m.name
+	case "variables":
+		return &m.variables
+	default:
 		return nil
-	})
-	if err != nil {
-		return operation{}, err
 	}
-	if len(query) == 0 || query[0] != '"' {
+}
+
+// operation reads one GraphQL request (GraphQL over HTTP). Members are matched exactly.
+// One that counts may not be repeated: the upstream might read the other. fault is why
+// the value is no request; ok is false when it is no JSON.
+func (d *decision) operation() (op operation, fault error, ok bool) {
+	s := &d.room.scan
+	if s.next() != '{' {
+		_, ok := s.value()
+		return operation{}, errNoQuery, ok
+	}
+	s.enter('}')
+	var found members
+	other := ""
+	for first := true; !s.leave(); first = false {
+		if !first && !s.take(',') {
+			return operation{}, nil, false
+		}
+		key, ok := s.key()
+		if !ok {
+			return operation{}, nil, false
+		}
+		name := key.bytes(&d.room.text)
+		value, ok := s.described()
+		if !ok {
+			return operation{}, nil, false
+		}
+		switch of := found.named(name); {
+		case of == nil:
+			if other == "" {
+				other = resembles(string(name))
+			}
+		case of.text == nil:
+			*of = value
+		case fault == nil:
+			fault = envelopeError("json body[%s] is repeated", name)
+		}
+	}
+	if fault == nil {
+		op, fault = d.operationOf(&found, other)
+	}
+	return op, fault, true
+}
+
+// operationOf makes a request of its members. other is the one that is there in
+// another spelling, "" if none is.
+func (d *decision) operationOf(m *members, other string) (operation, error) {
+	switch {
+	case m.query.in.quoted == nil:
 		return operation{}, errNoQuery
-	}
-	if other != "" {
+	case other != "":
 		return operation{}, envelopeError("json body[%s] is there in another spelling as well", other)
-	}
-	if holdsObject(variables) {
+	case d.holdsObject(m.variables.in):
 		return operation{}, envelopeError("json body[variables] is a string")
 	}
-	op := operation{query: unquote(query)}
-	if len(name) > 0 && name[0] == '"' {
-		op.name = unquote(name)
+	op := operation{query: m.query.in.bytes(&d.room.text)}
+	if m.name.in.quoted != nil {
+		op.name = m.name.in.bytes(&d.room.text)
 	}
-	if len(variables) > 0 && variables[0] == '{' {
-		op.variables = variables
+	if m.variables.text != nil && m.variables.text[0] == '{' {
+		op.variables = m.variables.text
 	}
 	return op, nil
 }
@@ -270,18 +329,18 @@ func resembles(name string) string {
 	return ""
 }
 
-// holdsObject reports whether a JSON value is a string with an object in it, which
+// holdsObject reports whether a string, if there is one, has an object in it, which
 // some upstreams decode once more.
-func holdsObject(value []byte) bool {
-	if len(value) == 0 || value[0] != '"' {
+func (d *decision) holdsObject(text jsonString) bool {
+	if text.quoted == nil {
 		return false
 	}
-	inner := trimJSON([]byte(unquote(value)))
+	inner := trimJSON(text.bytes(&d.room.text))
 	return len(inner) > 0 && inner[0] == '{'
 }
 
 // operationInURL reads a GET request (GraphQL over HTTP, section 6.3).
-func operationInURL(args url.Values) ([]operation, error) {
+func (d *decision) operationInURL(args url.Values) ([]operation, error) {
 	for name := range args {
 		if member := resembles(name); member != "" && member != name {
 			return nil, envelopeError("the URL has %s in another spelling", member)
@@ -295,39 +354,46 @@ func operationInURL(args url.Values) ([]operation, error) {
 	if !args.Has("query") {
 		return nil, envelopeError("the URL has no query")
 	}
-	op := operation{query: args.Get("query"), name: args.Get("operationName")}
+	op := operation{query: []byte(args.Get("query")), name: []byte(args.Get("operationName"))}
 	if text := args.Get("variables"); text != "" {
-		if err := checkJSON([]byte(text)); err != nil {
-			return nil, envelopeError("variables: %s", err)
-		}
-		value := trimJSON([]byte(text))
-		if holdsObject(value) {
+		s := &d.room.scan
+		s.start([]byte(text))
+		value, ok := s.described()
+		switch {
+		case !ok || !s.ended():
+			return nil, envelopeError("variables: %s", jsonFault([]byte(text)))
+		case d.holdsObject(value.in):
 			return nil, envelopeError("variables in the URL are a string")
-		}
-		if value[0] == '{' {
-			op.variables = value
+		case value.text[0] == '{':
+			op.variables = value.text
 		}
 	}
-	return []operation{op}, nil
+	return append(d.room.operations[:0], op), nil
 }
 
-// values are the request's values of the named variables. Of a variable that is
-// given twice the later value counts, as for every JSON decoder.
-func (op *operation) values(names []string) []cost.Value {
-	if len(names) == 0 || op.variables == nil {
+// values are the request's values of the variables that a plan reads. Of a variable
+// that is given twice the later value counts, as for every JSON decoder.
+func (d *decision) values(op *operation, plan *cost.Plan) []cost.Value {
+	count := len(plan.Variables())
+	if count == 0 || op.variables == nil {
 		return nil
 	}
-	index := make(map[string]int, len(names))
-	for i, name := range names {
-		index[name] = i
-	}
-	values := make([]cost.Value, len(names))
-	// The visitor never fails.
-	_ = eachMember(op.variables, func(key string, value []byte) error {
-		if i, ok := index[key]; ok {
+	values := slices.Grow(d.room.values[:0], count)[:count]
+	clear(values)
+	d.room.values = values
+	s := &d.room.scan
+	s.start(op.variables)
+	s.take('{')
+	for !s.take('}') {
+		s.take(',')
+		key, isKey := s.key()
+		value, isValue := s.value()
+		if !isKey || !isValue {
+			break // does not happen: the object was found to be JSON when it was read
+		}
+		if i := plan.Index(key.bytes(&d.room.text)); i >= 0 {
 			values[i] = cost.JSONValue(value)
 		}
-		return nil
-	})
+	}
 	return values
 }

@@ -21,8 +21,71 @@ const (
 	rulePrefixMark = "RateLimit-"
 )
 
-// header is one header of the response.
-type header struct{ name, value string }
+// headerList collects headers of the response. Their values lie one behind the other,
+// so that all of them together become one string.
+type headerList struct {
+	names []headerName
+	text  []byte
+}
+
+// headerName is a header's name and where its value ends; it begins where the one
+// before ends.
+type headerName struct {
+	name string
+	end  int
+}
+
+// end makes what was written to text since the last header the value of one.
+func (l *headerList) end(name string) {
+	l.names = append(l.names, headerName{name, len(l.text)})
+}
+
+func (l *headerList) add(name, value string) {
+	l.text = append(l.text, value...)
+	l.end(name)
+}
+
+func (l *headerList) number(name string, n int64) {
+	l.text = strconv.AppendInt(l.text, n, 10)
+	l.end(name)
+}
+
+// quota adds the headers of a charge.
+func (l *headerList) quota(names *headerNames, r limiter.Result) {
+	if names.limit != "" {
+		l.number(names.limit, r.Limit)
+	}
+	if names.remaining != "" {
+		l.number(names.remaining, r.Remaining)
+	}
+	if names.reset != "" {
+		l.text = appendReset(l.text, r.Reset)
+		l.end(names.reset)
+	}
+}
+
+// standard adds the standard headers, if a quota was charged.
+func (l *headerList) standard(s *standardHeaders) {
+	if s.policy != "" {
+		l.add(headerPolicy, s.policy)
+		l.add(headerLimit, s.limit)
+	}
+}
+
+// set sets the headers under exactly their names: APISIX's own are spelled
+// X-RateLimit-*, which http.Header.Set would change.
+func (l *headerList) set(to http.Header) {
+	if len(l.names) == 0 {
+		return
+	}
+	text, start := string(l.text), 0
+	values := make([]string, len(l.names))
+	for i, h := range l.names {
+		values[i] = text[start:h.end]
+		to[h.name] = values[i : i+1 : i+1]
+		start = h.end
+	}
+}
 
 // headerNames are what the headers of a quota are called; an empty name is left out.
 type headerNames struct{ limit, remaining, reset string }
@@ -32,18 +95,6 @@ type headerNames struct{ limit, remaining, reset string }
 func (n headerNames) prefixed(prefix string) headerNames {
 	put := func(name string) string { return strings.Replace(name, rulePrefixMark, prefix+"-"+rulePrefixMark, 1) }
 	return headerNames{put(n.limit), put(n.remaining), put(n.reset)}
-}
-
-// append adds the headers of a charge.
-func (n headerNames) append(to []header, r limiter.Result) []header {
-	for _, h := range [...]header{
-		{n.limit, itoa(r.Limit)}, {n.remaining, itoa(r.Remaining)}, {n.reset, formatReset(r.Reset)},
-	} {
-		if h.name != "" {
-			to = append(to, h)
-		}
-	}
-	return to
 }
 
 // standardHeaders are RateLimit-Policy and RateLimit of
@@ -67,14 +118,6 @@ func (s *standardHeaders) add(name string, windowSeconds int64, r limiter.Result
 	s.limit += name + ";r=" + structuredInteger(r.Remaining) + ";t=" + structuredInteger(ceilSeconds(r.Reset))
 }
 
-// append adds the headers, if a quota was charged.
-func (s *standardHeaders) append(to []header) []header {
-	if s.policy == "" {
-		return to
-	}
-	return append(to, header{headerPolicy, s.policy}, header{headerLimit, s.limit})
-}
-
 func structuredInteger(n int64) string { return itoa(min(n, maxStructuredInteger)) }
 
 // ceilSeconds is a time span in whole seconds, rounded up, so that waiting that long
@@ -87,35 +130,24 @@ func ceilSeconds(d time.Duration) int64 {
 	return seconds
 }
 
-// formatReset is a time span in seconds with at most two decimals, the rest cut off,
-// without trailing zeros, as APISIX prints it.
-func formatReset(d time.Duration) string {
+// appendReset writes a time span in seconds with at most two decimals, the rest cut
+// off, without trailing zeros, as APISIX prints it.
+func appendReset(to []byte, d time.Duration) []byte {
 	const unit = 10 * time.Millisecond
 	hundredths := int64(d / unit)
-	text := itoa(hundredths / 100)
-	switch rest := hundredths % 100; {
-	case rest == 0:
-		return text
-	case rest%10 == 0:
-		return text + "." + itoa(rest/10)
-	case rest < 10:
-		return text + ".0" + itoa(rest)
-	default:
-		return text + "." + itoa(rest)
+	to = strconv.AppendInt(to, hundredths/100, 10)
+	rest := byte(hundredths % 100)
+	if rest == 0 {
+		return to
 	}
+	to = append(to, '.', '0'+rest/10)
+	if rest%10 == 0 {
+		return to
+	}
+	return append(to, '0'+rest%10)
 }
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }
-
-// setHeaders sets headers under exactly their names: APISIX's own are spelled
-// X-RateLimit-*, which http.Header.Set would change.
-func setHeaders(to http.Header, headers []header) {
-	values := make([]string, len(headers))
-	for i, h := range headers {
-		values[i] = h.value
-		to[h.name] = values[i : i+1 : i+1]
-	}
-}
 
 // observedDecision is what X-Graphql-Limit-Decision says.
 func observedDecision(o outcome) string {

@@ -15,6 +15,7 @@ package plugins
 import (
 	"context"
 	"net/http"
+	"sync"
 	"time"
 
 	pkghttp "github.com/apache/apisix-go-plugin-runner/pkg/http"
@@ -98,6 +99,8 @@ type Plugin struct {
 	plans   *plans
 	metrics *metrics
 	log     *failureLog
+	// decisions are those that no request uses now.
+	decisions sync.Pool
 }
 
 var _ plugin.Plugin = (*Plugin)(nil)
@@ -110,12 +113,14 @@ func New(options Options) *Plugin {
 	if options.Now == nil {
 		options.Now = time.Now
 	}
-	return &Plugin{
+	p := &Plugin{
 		options: options,
 		plans:   newPlans(options.PlanCacheBytes),
 		metrics: newMetrics(options.Registerer),
 		log:     newFailureLog(options.Logger),
 	}
+	p.decisions.New = func() any { return newDecision(p) }
+	return p
 }
 
 // Name returns the plugin's name, graphql-limit-count.
@@ -145,9 +150,12 @@ func (p *Plugin) RequestFilter(conf any, w http.ResponseWriter, r pkghttp.Reques
 		rt = &route{invalid: errForeignConf}
 	}
 	rt = p.unlocked(rt)
-	d := decision{plugin: p, route: rt, request: request{Request: r}}
+	d := p.decisions.Get().(*decision)
+	d.route, d.request.Request = rt, r
 	d.run()
 	d.answer(w)
+	d.end()
+	p.decisions.Put(d)
 }
 
 // ResponseFilter does nothing: a request is decided on before it is proxied.

@@ -158,13 +158,13 @@ func zeroQuality(parameters string) bool {
 func (d *decision) answer(w http.ResponseWriter) {
 	d.plugin.metrics.count(d.outcome)
 	if d.refusal == nil {
-		if len(d.headers) > 0 {
-			setHeaders(d.request.RespHeader(), d.headers)
+		if len(d.headers.names) > 0 {
+			d.headers.set(d.request.RespHeader())
 		}
 		return
 	}
 	h := w.Header()
-	setHeaders(h, d.headers)
+	d.headers.set(h)
 	h["Content-Type"] = []string{contentType(d.request.Header().Get("Accept"))}
 	w.WriteHeader(d.refusal.status)
 	// A refusal that cannot be written is a connection that is gone.

@@ -1,10 +1,11 @@
 package plugins
 
 import (
+	"bytes"
+	"net/http"
 	"net/netip"
 	"net/url"
 	"strconv"
-	"strings"
 
 	pkghttp "github.com/apache/apisix-go-plugin-runner/pkg/http"
 )
@@ -16,18 +17,38 @@ const (
 	varHTTPHost  = "http_host"
 )
 
-// prefetcher is a request that can ask APISIX several questions at once.
-type prefetcher interface {
-	Prefetch(body bool, vars ...string) error
-}
-
 // request is the client's request as the decision needs it.
 type request struct {
 	pkghttp.Request
 	// failed is the first error of asking APISIX for a variable.
 	failed error
 	args   url.Values
+	sent   headers // nil until asked for
 }
+
+// Runners tell more, or the same with less work, by what else the request they give
+// implements.
+type (
+	// prefetcher can ask APISIX several questions at once.
+	prefetcher interface {
+		Prefetch(body bool, vars ...string) error
+	}
+	// lookuper tells variables as strings.
+	lookuper interface {
+		Lookup(name string) (value string, present bool, err error)
+	}
+	// argsTeller tells whether the URL has arguments, without making a map of them.
+	argsTeller interface{ HasArgs() bool }
+	// headers tells how often each header came; that is for the Header of a request.
+	headers interface {
+		// Times is how many headers of that name there are.
+		Times(name string) int
+		// Len is how many headers there are.
+		Len() int
+		// Peek is the first value of that name, which must be neither kept nor changed.
+		Peek(name string) []byte
+	}
+)
 
 // prefetch asks for the body and variables in one exchange where the runner can;
 // otherwise each is asked for when it is needed.
@@ -40,70 +61,98 @@ func (r *request) prefetch(body bool, variables []string) error {
 
 // variable is a Lookup: the value of a request variable.
 func (r *request) variable(name string) (string, bool) {
-	if name == fallbackVariable {
-		// As nginx writes it: an IPv4 address mapped into IPv6 stays one.
-		if ip, ok := netip.AddrFromSlice(r.SrcIP()); ok {
-			return ip.String(), true
-		}
-	}
-	value, err := r.Var(name)
+	value, present, err := r.lookup(name)
 	if err != nil && r.failed == nil {
 		r.failed = err
 	}
-	return string(value), value != nil && err == nil
+	return value, present && err == nil
 }
 
-// arguments are the URL's.
+func (r *request) lookup(name string) (value string, present bool, err error) {
+	if l, ok := r.Request.(lookuper); ok {
+		return l.Lookup(name)
+	}
+	if name == fallbackVariable {
+		// As nginx writes it: an IPv4 address mapped into IPv6 stays one.
+		if ip, ok := netip.AddrFromSlice(r.SrcIP()); ok {
+			return ip.String(), true, nil
+		}
+	}
+	text, err := r.Var(name)
+	return string(text), text != nil, err
+}
+
+// noArguments are those of most requests; nobody writes to them.
+var noArguments = url.Values{}
+
+// arguments are the URL's, for reading.
 func (r *request) arguments() url.Values {
 	if r.args == nil {
-		r.args = r.Args()
+		if t, ok := r.Request.(argsTeller); ok && !t.HasArgs() {
+			r.args = noArguments
+		} else {
+			r.args = r.Args()
+		}
 	}
 	return r.args
 }
+
+// headers are the request's.
+func (r *request) headers() headers {
+	if r.sent == nil {
+		if h, ok := r.Header().(headers); ok {
+			r.sent = h
+		} else {
+			r.sent = mapHeaders(r.Header().View())
+		}
+	}
+	return r.sent
+}
+
+// mapHeaders are the headers of a runner that shows them as a map only.
+type mapHeaders http.Header
+
+func (h mapHeaders) Times(name string) int { return len(h[http.CanonicalHeaderKey(name)]) }
+
+func (h mapHeaders) Len() int {
+	total := 0
+	for _, values := range h {
+		total += len(values)
+	}
+	return total
+}
+
+func (h mapHeaders) Peek(name string) []byte { return []byte(http.Header(h).Get(name)) }
 
 // maxListedHeaders is how many headers APISIX lists at most (ngx.req.get_headers): of
 // a request with so many, more may be hidden.
 const maxListedHeaders = 100
 
-// headerTeller is a request's headers where the runner can tell how often each came.
-type headerTeller interface {
-	// Times is how many headers of that name there are.
-	Times(name string) int
-	// Len is how many headers there are.
-	Len() int
-}
-
 // ambiguous tells why the headers cannot be trusted to say what the body is, "" if
 // they can: an upstream that reads the last of two where this reads the first would
 // run another document.
 func (r *request) ambiguous() string {
-	total, times := 0, func(name string) int { return len(r.Header().View()[name]) }
-	if h, ok := r.Header().(headerTeller); ok {
-		total, times = h.Len(), h.Times
-	} else {
-		for _, values := range r.Header().View() {
-			total += len(values)
-		}
-	}
-	for _, name := range []string{"Content-Type", "Content-Encoding"} {
-		if times(name) > 1 {
-			return "more than one " + strings.ToLower(name)
-		}
-	}
-	if total >= maxListedHeaders {
+	h := r.headers()
+	switch {
+	case h.Times("Content-Type") > 1:
+		return "more than one content-type"
+	case h.Times("Content-Encoding") > 1:
+		return "more than one content-encoding"
+	case h.Len() >= maxListedHeaders:
 		return "too many headers"
+	default:
+		return ""
 	}
-	return ""
 }
 
 // hasBody reports whether the headers announce a body.
 func (r *request) hasBody() bool {
-	return r.contentLength() > 0 || r.Header().Get("Transfer-Encoding") != ""
+	return r.contentLength() > 0 || len(r.headers().Peek("Transfer-Encoding")) > 0
 }
 
 // contentLength is the length that the request announces, -1 if none or nonsense.
 func (r *request) contentLength() int64 {
-	n, err := strconv.ParseInt(strings.TrimSpace(r.Header().Get("Content-Length")), 10, 64)
+	n, err := strconv.ParseInt(string(bytes.TrimSpace(r.headers().Peek("Content-Length"))), 10, 64)
 	if err != nil || n < 0 {
 		return -1
 	}

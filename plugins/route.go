@@ -25,6 +25,7 @@ type route struct {
 	told atomic.Bool
 
 	limiter limiter.Limiter
+	local   bool // the limiter counts in memory
 	// quotas are what a request is charged to, in order.
 	quotas []quota
 	// variables are asked of APISIX together with the body.
@@ -78,6 +79,7 @@ func (p *Plugin) newRoute(cfg *Config) *route {
 		rt.maxBody = cfg.MaxBodySize
 	}
 	rt.limiter, rt.release = p.limiter(cfg)
+	rt.local = cfg.Policy == PolicyLocal
 	rt.quotas = newQuotas(cfg)
 	rt.variables = rt.neededVariables()
 	// A runner that does not know Close lets go of configurations silently.
