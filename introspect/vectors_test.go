@@ -79,7 +79,7 @@ func TestVectors(t *testing.T) {
 		t.Run(v.ID, func(t *testing.T) {
 			switch {
 			case v.Calls != nil:
-				runCalls(t, v.Calls)
+				runCalls(t, v.Calls, theAdminAPI)
 			case v.Expect.Headers != nil:
 				runHeaders(t, v)
 			case v.TypeWrappers != 0:
@@ -115,16 +115,25 @@ func startAdminAPI(tb testing.TB, call *vectorCall) *apisix.Client {
 	return client
 }
 
-func runCalls(t *testing.T, calls []vectorCall) {
+// objects is where APISIX's objects are kept: it returns who answers for them, and what
+// brings them to what the call has.
+type objects func(t *testing.T, clock *clock) (UpstreamResolver, func(vectorCall))
+
+func theAdminAPI(t *testing.T, clock *clock) (UpstreamResolver, func(vectorCall)) {
+	var current vectorCall
+	admin := apisix.NewCache(startAdminAPI(t, &current), apisix.CacheConfig{Now: clock.Now})
+	return admin, func(call vectorCall) { current = call }
+}
+
+func runCalls(t *testing.T, calls []vectorCall, kept objects) {
 	url, _ := calls[0].Expect["url"].(string)
 	up := startUpstream(t, strings.HasPrefix(url, "https://"))
-	var current vectorCall
 	clock := &clock{}
-	admin := apisix.NewCache(startAdminAPI(t, &current), apisix.CacheConfig{Now: clock.Now})
-	b := newBenchOn(t, up, Config{Upstreams: admin})
+	upstreams, change := kept(t, clock)
+	b := newBenchOn(t, up, Config{Upstreams: upstreams})
 	b.Source.now = clock.Now
 	for _, call := range calls {
-		current = call
+		change(call)
 		clock.set(time.UnixMilli(int64(call.At*1000 + 0.5)))
 		up.refuse = nil
 		up.set(nil)
