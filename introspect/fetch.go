@@ -17,7 +17,8 @@ import (
 const maxHeaderBytes = 64 << 10
 
 // introspectionQuery asks for what costing reads and no more: root types, fields
-// and what they return, defaults of arguments. Deprecated fields are included,
+// and what they return, arguments and their defaults, and the kinds of types, by which
+// warnings about decorations know where fragments can lead. Deprecated fields are included,
 // because they can still be selected and must not become free. Seven ofType links
 // unwrap [[[T!]!]!]!, the deepest that GraphQL's reference query asks for.
 const introspectionQuery = `query IntrospectionQuery {
@@ -26,6 +27,7 @@ const introspectionQuery = `query IntrospectionQuery {
     mutationType { name }
     subscriptionType { name }
     types {
+      kind
       name
       fields(includeDeprecated: true) {
         name
