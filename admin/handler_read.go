@@ -108,8 +108,11 @@ func listed(records []Record, query url.Values) (int, any, error) {
 	return http.StatusOK, map[string]any{"total": total, "list": entries}, nil
 }
 
-// filter keeps the entries with the label of that key and a name that matches; name is a
-// regular expression (RE2), as APISIX's is one (PCRE).
+// filter keeps the entries that all of APISIX's filters let pass: label, the key of a label;
+// name, a regular expression (RE2, where APISIX's is PCRE) that the name matches; uri, which no
+// decoration has; and filter, a query string of members and the values that they must have.
+// Of the latter APISIX supports some members for some resources and none for decorations, and
+// leaves out the others; here field_path, id and service_id are supported.
 func filter(entries []entry, query url.Values) ([]entry, error) {
 	if query.Has("label") {
 		entries = slices.DeleteFunc(entries, func(e entry) bool {
@@ -128,7 +131,27 @@ func filter(entries []entry, query url.Values) ([]entry, error) {
 			return !ok || !pattern.MatchString(name)
 		})
 	}
-	return entries, nil
+	if query.Has("uri") {
+		entries = entries[:0]
+	}
+	return filterByMembers(entries, query.Get("filter"))
+}
+
+func filterByMembers(entries []entry, text string) ([]entry, error) {
+	wanted, err := url.ParseQuery(text)
+	if err != nil {
+		return nil, refuse(http.StatusBadRequest, fmt.Sprintf("invalid argument filter: %v", err))
+	}
+	return slices.DeleteFunc(entries, func(e entry) bool {
+		for _, member := range []string{memberFieldPath, memberID, memberServiceID} {
+			values := wanted[member]
+			// Of a repeated member the last value counts, as in APISIX.
+			if len(values) > 0 && e.Value[member] != values[len(values)-1] {
+				return true
+			}
+		}
+		return false
+	}), nil
 }
 
 // page returns one page when page and page_size are both numbers.

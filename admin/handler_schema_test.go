@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"graphql-limit-count/cost"
 	"graphql-limit-count/introspect"
 
 	"github.com/stretchr/testify/require"
@@ -29,40 +28,11 @@ interface Node { id: ID! }`
 {"kind":"OBJECT","name":"Post","fields":[{"name":"title","args":[],"type":{"kind":"SCALAR","name":"String"}}]}]}}}`
 )
 
-// giver hands uploaded schemas to a source of schemas, as long as it is not broken.
-type giver struct {
-	store  Store
-	source *introspect.Source
-	broken atomic.Bool
-}
-
-func (g *giver) Refresh(ctx context.Context, services ...string) error {
-	if g.broken.Load() {
-		return errors.New("the source is broken")
-	}
-	for _, service := range services {
-		upload, err := g.store.GetSchema(ctx, service)
-		if errors.Is(err, ErrNoSchema) {
-			g.source.Give(service, nil)
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		schema, err := cost.ParseSchema(upload.Text)
-		if err != nil {
-			return err
-		}
-		g.source.Give(service, schema)
-	}
-	return nil
-}
-
 // schemaEndpoint is an endpoint that knows schemas.
 type schemaEndpoint struct {
 	*endpoint
 	source *introspect.Source
-	giver  *giver
+	broken atomic.Bool // uploaded schemas cannot be read
 	logs   *observer.ObservedLogs
 }
 
@@ -77,11 +47,11 @@ func startWithSchemas(t *testing.T, directory ServiceDirectory) *schemaEndpoint 
 	e.models = NewModels(e.store, zap.NewNop())
 	e.source = introspect.New(introspect.Config{Logger: zap.NewNop()})
 	t.Cleanup(e.source.Close)
-	e.giver = &giver{store: e.store, source: e.source}
-	cfg := Config{Store: e.store, Models: e.models, Uploads: e.giver, SchemaSource: e.source,
+	uploads := breakable{NewSchemas(e.store, e.source, zap.NewNop()), &e.broken}
+	cfg := Config{Store: e.store, Models: e.models, Uploads: uploads, SchemaSource: e.source,
 		AdminKey: testAdminKey, ViewerKey: testViewerKey, Logger: zap.New(core)}
 	if directory != nil {
-		e.reclaimer = NewReclaimer(ReclaimerConfig{Store: e.store, Models: e.models, Uploads: e.giver, Schemas: e.source,
+		e.reclaimer = NewReclaimer(ReclaimerConfig{Store: e.store, Models: e.models, Uploads: uploads, Schemas: e.source,
 			Directory: directory, Logger: zap.NewNop(), Interval: testPoll})
 		cfg.Reclaimer = e.reclaimer
 	}
@@ -89,6 +59,19 @@ func startWithSchemas(t *testing.T, directory ServiceDirectory) *schemaEndpoint 
 	require.NoError(t, err)
 	e.url = serve(t, handler)
 	return e
+}
+
+// breakable is a follower that fails while broken is set.
+type breakable struct {
+	Follower
+	broken *atomic.Bool
+}
+
+func (b breakable) Refresh(ctx context.Context, services ...string) error {
+	if b.broken.Load() {
+		return errors.New("the disk is gone")
+	}
+	return b.Follower.Refresh(ctx, services...)
 }
 
 func schemaPath(service string, rest ...string) string {
@@ -254,7 +237,7 @@ func TestAnUploadNeedsItsServiceAndGoesWithIt(t *testing.T) {
 
 func TestAWriteStandsWhenItCannotBePutInForceYet(t *testing.T) {
 	e := startWithSchemas(t, nil)
-	e.giver.broken.Store(true)
+	e.broken.Store(true)
 	require.Equal(t, http.StatusCreated, e.do(http.MethodPut, schemaPath("shop"), shopSDL).status)
 	require.Equal(t, 1, e.logs.FilterMessage("a write is not in force yet").Len())
 }
@@ -317,7 +300,7 @@ func TestASchemaIsFetchedAgainOnDemand(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, e.do(http.MethodPost, schemaPath("blog", "/refresh/x"), nil).status)
 	e.source.Close()
 	require.Equal(t, http.StatusServiceUnavailable, func() int {
-		e.giver.source.Give("blog", nil)
+		e.source.Give("blog", nil)
 		return refresh().status
 	}())
 }

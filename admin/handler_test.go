@@ -221,6 +221,11 @@ func TestListFiltersAndPages(t *testing.T) {
 		{"?label=x", 0, []string{}},
 		{"?name=name 1", 3, []string{"z09", "z10", "z19"}},
 		{"?name=^name 1$&label=n1", 1, []string{"z19"}},
+		{"?uri=/x", 0, []string{}},
+		{"?filter=field_path%3DQuery.f3", 1, []string{"z17"}},
+		{"?filter=id%3Dz17%26id%3Dz18%26service_id%3Dshop", 1, []string{"z18"}},
+		{"?filter=id%3Dz17&label=n4", 0, []string{}},
+		{"?filter=upstream_id%3D1&label=n4", 1, []string{"z16"}},
 		{"?page=2&page_size=10", 12, []string{"z10", "z09"}},
 		{"?page=3&page_size=10", 12, []string{}},
 		{"?page=9223372036854775807&page_size=10", 12, []string{}},
@@ -246,6 +251,9 @@ func TestListFiltersAndPages(t *testing.T) {
 	r := e.do(http.MethodGet, decorationsPath("shop")+"?name=(", nil)
 	require.Equal(t, 400, r.status)
 	require.Contains(t, r.member(memberError), "invalid argument name: ")
+	r = e.do(http.MethodGet, decorationsPath("shop")+"?filter=%25zz", nil)
+	require.Equal(t, 400, r.status)
+	require.Contains(t, r.member(memberError), "invalid argument filter: ")
 }
 
 func TestAStoreThatFailsIsUnavailable(t *testing.T) {
