@@ -15,8 +15,8 @@ import (
 const (
 	// etcdReady is in what etcd writes once it serves clients, with TLS or without.
 	etcdReady = `"msg":"serving client traffic `
-	// sharedMemory is a file system in memory: etcd writes much, and tests need none of it
-	// to survive the machine.
+	// sharedMemory is a file system in memory: etcd syncs every write, and tests need none of
+	// it to survive the machine.
 	sharedMemory = "/dev/shm"
 )
 
@@ -87,8 +87,9 @@ func newEtcd(scheme, dir string, directives []string) (*Etcd, error) {
 			"--listen-client-urls", e.Endpoint(), "--advertise-client-urls", e.Endpoint(),
 			"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "test=" + peer,
 			"--logger", "zap", "--log-outputs", "stderr",
-			// It elects itself in a tenth of a second instead of one, and syncs no file.
-			"--heartbeat-interval", "10", "--election-timeout", "100", "--unsafe-no-fsync"},
+			// It elects itself in a tenth of a second instead of one. (Without syncing, by
+			// --unsafe-no-fsync, a killed etcd would lose writes that it acknowledged.)
+			"--heartbeat-interval", "10", "--election-timeout", "100"},
 			directives...),
 		dir:   dir,
 		ready: etcdReady,

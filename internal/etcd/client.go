@@ -8,10 +8,8 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"sync/atomic"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
@@ -59,44 +57,44 @@ func Open(cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("etcd: %w", err)
 	}
-	var options []grpc.DialOption
-	if cfg.ServerName != "" {
-		// Added after etcd's own, it takes their place.
-		options = append(options, grpc.WithTransportCredentials(
-			namedServer{credentials.NewTLS(tlsConfig), cfg.ServerName}))
-	}
-	var signIn signInLater
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints:            cfg.Endpoints,
-		Username:             cfg.Username,
-		Password:             cfg.Password,
 		TLS:                  tlsConfig,
 		DialKeepAliveTime:    keepAliveTime,
 		DialKeepAliveTimeout: keepAliveTimeout,
 		MaxCallSendMsgSize:   maxRequest,
 		// etcd's client warns of every failed attempt. Who calls it learns of the failure
 		// and knows whether it is worth a line.
-		Logger: zap.NewNop(),
-		DialOptions: append(options,
-			grpc.WithConnectParams(grpc.ConnectParams{
-				Backoff: backoff.Config{
-					BaseDelay: reconnectFirst, Multiplier: reconnectFactor,
-					Jitter: reconnectJitter, MaxDelay: reconnectMax,
-				},
-				MinConnectTimeout: connectTimeout,
-			}),
-			grpc.WithChainUnaryInterceptor(signIn.intercept),
-		),
+		Logger:      zap.NewNop(),
+		DialOptions: cfg.dialOptions(tlsConfig),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("etcd: %w", err)
 	}
-	signIn.open.Store(true)
 	prefix := cfg.Prefix
 	if prefix == "" {
 		prefix = DefaultPrefix
 	}
 	return &Client{Client: client, prefix: prefix, logger: cfg.Logger}, nil
+}
+
+func (c Config) dialOptions(tlsConfig *tls.Config) []grpc.DialOption {
+	options := []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
+		Backoff: backoff.Config{
+			BaseDelay: reconnectFirst, Multiplier: reconnectFactor,
+			Jitter: reconnectJitter, MaxDelay: reconnectMax,
+		},
+		MinConnectTimeout: connectTimeout,
+	})}
+	if c.Username != "" {
+		options = append(options, newSignIn(c.Username, c.Password).options()...)
+	}
+	if c.ServerName != "" {
+		// Added after etcd's own, it takes their place.
+		options = append(options, grpc.WithTransportCredentials(
+			namedServer{credentials.NewTLS(tlsConfig), c.ServerName}))
+	}
+	return options
 }
 
 // Prefix is what stands before every key, such as /apisix.
@@ -158,20 +156,4 @@ func (n namedServer) ClientHandshake(ctx context.Context, _ string, conn net.Con
 
 func (n namedServer) Clone() credentials.TransportCredentials {
 	return namedServer{n.TransportCredentials.Clone(), n.name}
-}
-
-// authenticate is the call by which etcd's client signs in.
-const authenticate = "/etcdserverpb.Auth/Authenticate"
-
-// signInLater keeps etcd's client from signing in while it is made, which would wait for a
-// server. It answers the first attempt as a server without authentication does; the client
-// then signs in when a server first asks for it.
-type signInLater struct{ open atomic.Bool }
-
-func (s *signInLater) intercept(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn,
-	invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
-	if method == authenticate && !s.open.Load() {
-		return rpctypes.ErrGRPCAuthNotEnabled
-	}
-	return invoke(ctx, method, request, reply, conn, options...)
 }

@@ -76,8 +76,14 @@ type follower struct {
 	complained time.Time
 }
 
-// session takes a snapshot and follows the changes after it until that fails.
+// session takes a snapshot and follows the changes after it until that fails. The stream of
+// changes is opened before, because that is when a user signs in anew.
 func (f *follower) session(ctx context.Context) error {
+	s, err := f.client.stream(ctx, f.path)
+	if err != nil {
+		return err
+	}
+	defer s.close()
 	kvs, revision, err := f.client.Snapshot(ctx, f.path)
 	if err != nil {
 		return err
@@ -95,7 +101,7 @@ func (f *follower) session(ctx context.Context) error {
 		return err
 	}
 	f.recovered()
-	return f.client.stream(ctx, f.path, revision, func(response *etcdserverpb.WatchResponse) error {
+	return s.follow(ctx, revision, func(response *etcdserverpb.WatchResponse) error {
 		return f.tell(f.change(response))
 	})
 }

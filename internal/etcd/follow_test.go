@@ -177,7 +177,10 @@ func TestAStreamFromACompactedRevisionEnds(t *testing.T) {
 	}
 	_, err := client.Compact(t.Context(), 5)
 	require.NoError(t, err)
-	err = client.stream(t.Context(), "/services/", 1, nil)
+	s, err := client.stream(t.Context(), "/services/")
+	require.NoError(t, err)
+	defer s.close()
+	err = s.follow(t.Context(), 1, nil)
 	require.ErrorContains(t, err, "watch /apisix/services/ in etcd: the changes before revision 5 were compacted")
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"sync"
 	"time"
@@ -20,37 +21,43 @@ const (
 	silence = 4 * time.Second
 )
 
-// stream tells the changes of what is stored under a path after a revision, until the stream
-// ends or tell fails.
+// stream is one stream of changes.
 //
 // etcd's own watcher is not used because it hides what matters here: it continues by itself
 // after a lost connection, and would then wait forever on a server whose data was lost and
 // whose revisions are therefore lower. A stream ends with its connection.
-func (c *Client) stream(ctx context.Context, path string, revision int64, tell func(*etcdserverpb.WatchResponse) error) error {
-	// A member that has lost its leader would otherwise go on without telling any change.
-	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
-	watch, err := etcdserverpb.NewWatchClient(c.ActiveConnection()).Watch(ctx, grpc.MaxCallRecvMsgSize(math.MaxInt32))
-	if err != nil {
-		cancel()
-		return fmt.Errorf("watch %s%s in etcd: %w", c.prefix, path, err)
-	}
-	s := &stream{watch: watch, revision: revision, responses: make(chan *etcdserverpb.WatchResponse)}
-	s.receiver.Go(func() { s.receive(ctx) })
-	defer s.receiver.Wait()
-	defer cancel()
-	if err := s.follow(ctx, c.prefix+path, tell); err != nil {
-		return fmt.Errorf("watch %s%s in etcd: %w", c.prefix, path, err)
-	}
-	return nil
-}
-
-// stream is one stream of changes.
 type stream struct {
+	key       string // what is watched is below it
 	watch     etcdserverpb.Watch_WatchClient
+	cancel    context.CancelFunc
 	revision  int64 // the highest that was seen
 	receiver  sync.WaitGroup
 	responses chan *etcdserverpb.WatchResponse // closed when the stream has ended
 	err       error                            // why; may be read after that
+}
+
+// stream opens a stream that can tell the changes of what is stored under a path. close ends
+// it.
+func (c *Client) stream(ctx context.Context, path string) (*stream, error) {
+	// A member that has lost its leader would otherwise go on without telling any change.
+	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
+	s := &stream{key: c.prefix + path, cancel: cancel, responses: make(chan *etcdserverpb.WatchResponse)}
+	// Signing in, which comes first, would wait as long as a server hangs.
+	late := time.AfterFunc(RequestTimeout, cancel)
+	defer late.Stop()
+	var err error
+	s.watch, err = etcdserverpb.NewWatchClient(c.ActiveConnection()).Watch(ctx, grpc.MaxCallRecvMsgSize(math.MaxInt32))
+	if err != nil {
+		cancel()
+		return nil, fmt.Errorf("watch %s in etcd: %w", s.key, err)
+	}
+	s.receiver.Go(func() { s.receive(ctx) })
+	return s, nil
+}
+
+func (s *stream) close() {
+	s.cancel()
+	s.receiver.Wait()
 }
 
 func (s *stream) receive(ctx context.Context) {
@@ -70,13 +77,22 @@ func (s *stream) receive(ctx context.Context) {
 	}
 }
 
-func (s *stream) follow(ctx context.Context, key string, tell func(*etcdserverpb.WatchResponse) error) error {
+// follow tells the changes after a revision until the stream ends or tell fails.
+func (s *stream) follow(ctx context.Context, revision int64, tell func(*etcdserverpb.WatchResponse) error) error {
+	s.revision = revision
+	if err := s.run(ctx, tell); err != nil {
+		return fmt.Errorf("watch %s in etcd: %w", s.key, err)
+	}
+	return nil
+}
+
+func (s *stream) run(ctx context.Context, tell func(*etcdserverpb.WatchResponse) error) error {
 	err := s.watch.Send(&etcdserverpb.WatchRequest{RequestUnion: &etcdserverpb.WatchRequest_CreateRequest{
 		CreateRequest: &etcdserverpb.WatchCreateRequest{
-			Key: []byte(key), RangeEnd: []byte(clientv3.GetPrefixRangeEnd(key)), StartRevision: s.revision + 1,
+			Key: []byte(s.key), RangeEnd: []byte(clientv3.GetPrefixRangeEnd(s.key)), StartRevision: s.revision + 1,
 		}}})
 	if err != nil {
-		return s.failure(err)
+		return s.failure()
 	}
 	probe := time.NewTicker(probeInterval)
 	defer probe.Stop()
@@ -86,7 +102,7 @@ func (s *stream) follow(ctx context.Context, key string, tell func(*etcdserverpb
 		select {
 		case response, open := <-s.responses:
 			if !open {
-				return s.failure(s.err)
+				return s.failure()
 			}
 			current, err := s.take(response, tell)
 			if err != nil {
@@ -99,7 +115,7 @@ func (s *stream) follow(ctx context.Context, key string, tell func(*etcdserverpb
 			err := s.watch.Send(&etcdserverpb.WatchRequest{RequestUnion: &etcdserverpb.WatchRequest_ProgressRequest{
 				ProgressRequest: &etcdserverpb.WatchProgressRequest{}}})
 			if err != nil {
-				return s.failure(err)
+				return s.failure()
 			}
 		case <-deaf.C:
 			return fmt.Errorf("the server did not answer with revision %d or a later one for %s", s.revision, silence)
@@ -109,12 +125,15 @@ func (s *stream) follow(ctx context.Context, key string, tell func(*etcdserverpb
 	}
 }
 
-// failure is why the stream ended: Send itself only says that it has.
-func (s *stream) failure(err error) error {
-	if err == nil {
-		return errors.New("the stream ended")
+// failure waits for the end of a stream that is ending and says why it did.
+func (s *stream) failure() error {
+	for range s.responses {
+		// What it still brought is in the next snapshot.
 	}
-	return err
+	if errors.Is(s.err, io.EOF) {
+		return errors.New("the server ended the stream")
+	}
+	return s.err
 }
 
 // take passes a response on. It tells whether the server is as far as was seen before: one
