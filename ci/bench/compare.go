@@ -49,6 +49,20 @@ func repeat(operation func() error) side {
 	}
 }
 
+// elapsing is the side that runs an operation in this goroutine and takes the time that
+// passes, where the peer is in another process and can say no other.
+func elapsing(operation func() error) side {
+	return func(_ context.Context, n int) (time.Duration, error) {
+		start := time.Now()
+		for range n {
+			if err := operation(); err != nil {
+				return 0, err
+			}
+		}
+		return time.Since(start), nil
+	}
+}
+
 // threadTime is the processor time that this thread has taken so far.
 func threadTime() (time.Duration, error) {
 	var t unix.Timespec

@@ -79,7 +79,7 @@ func (b *bench) againstNode(ctx context.Context, folder, name string, r *request
 			return err
 		}
 	}
-	c, err := compare(ctx, b.schedule, repeat(f.operation(r)), rival.run)
+	c, err := compare(ctx, b.schedule, elapsing(f.operation(r)), rival.run)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"strings"
 	"sync"
 	"time"
 
@@ -63,7 +64,7 @@ func (b *bench) oneRequest(ctx context.Context, name, what string, of side) erro
 	}
 	time, count := b.add(number, name+"_ns", took.median), b.add(number, name+"_allocs", allocations)
 	b.row(what, perOperation(took.median), perOperation(took.low)+".."+perOperation(took.high),
-		fmt.Sprintf("%.1f", allocations), fmt.Sprintf("%.0f", bytes), time.verdict()+"; "+count.verdict())
+		fmt.Sprintf("%.1f", allocations), fmt.Sprintf("%.0f", bytes), strings.Trim(time.verdict()+"; "+count.verdict(), "; "))
 	return nil
 }
 
