@@ -364,4 +364,3 @@ func TestWhoRefreshesMayLeave(t *testing.T) {
 	close(release)
 	b.settle(t)
 }
-
