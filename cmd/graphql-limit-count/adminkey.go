@@ -23,15 +23,10 @@ func (f *runFlags) adminKeyOrGenerated(log *zap.Logger) (string, error) {
 	if f.adminKey != "" {
 		return f.adminKey, nil
 	}
-	path := filepath.Join(f.dataDir, adminKeyFile)
-	key, err := readKey(path)
-	if !errors.Is(err, fs.ErrNotExist) {
-		return key, err
-	}
-	if err := writeKey(path, rand.Text()); err != nil {
+	path, err := generatedKeyFile(f.dataDir, log)
+	if err != nil {
 		return "", err
 	}
-	log.Warn("generated the key of the admin endpoint", zap.String("file", path))
 	return readKey(path)
 }
 
@@ -47,15 +42,15 @@ func readKey(path string) (string, error) {
 	return key, nil
 }
 
-// writeKey writes a whole key or nothing: another runner may start at the same
-// time, and both must end up with one key.
-func writeKey(path, key string) error {
+// writeKey writes a new key, whole or not at all: another runner may start at the same
+// time, and both must end up with one key. The file is its owner's alone.
+func writeKey(path string) error {
 	temporary, err := os.CreateTemp(filepath.Dir(path), adminKeyFile+"-")
 	if err != nil {
 		return fmt.Errorf("write the admin key: %w", err)
 	}
 	defer os.Remove(temporary.Name())
-	_, err = temporary.WriteString(key + "\n")
+	_, err = temporary.WriteString(rand.Text() + "\n")
 	if err = errors.Join(err, temporary.Close()); err != nil {
 		return fmt.Errorf("write the admin key: %w", err)
 	}

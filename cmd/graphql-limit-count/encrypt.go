@@ -28,7 +28,12 @@ func newEncrypt() *cobra.Command {
 			"and prints the reference that stands for it in redis_password, sentinel_password and the\n" +
 			"values of introspection_headers. A reference on standard input is encrypted again, under\n" +
 			"the keyring's first key; what it stands for is not shown.",
-		Args: cobra.NoArgs,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 { // which others on the host see; it is not repeated here
+				return errors.New("a secret is read from standard input, not given as an argument")
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()
