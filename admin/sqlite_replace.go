@@ -3,7 +3,9 @@ package admin
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
+	"slices"
 )
 
 // Replace makes the decorations of a service those that plan returns. It plans under the write
@@ -48,28 +50,54 @@ func (s *SQLite) replace(ctx context.Context, tx *sql.Tx, r Replacement, current
 	for _, record := range current {
 		old[record.ID] = record
 	}
-	gone := r.Remove
+	gone := slices.Clone(r.Remove)
 	for _, draft := range r.Write {
 		if record, exists := old[draft.ID]; exists {
 			gone = append(gone, record)
 		}
 	}
-	for _, record := range gone {
-		if _, err := tx.ExecContext(ctx, `DELETE FROM decoration WHERE service_id = ? AND id = ?`, record.ServiceID, record.ID); err != nil {
+	if err := removeAll(ctx, tx, gone); err != nil {
+		return err
+	}
+	revision, err := nextRevisions(ctx, tx, len(r.Write))
+	if err != nil {
+		return err
+	}
+	now := s.now().Unix()
+	records := make([]Record, len(r.Write))
+	for i, draft := range r.Write {
+		at := revision + int64(i)
+		records[i] = Record{Draft: draft, CreateTime: now, UpdateTime: now, CreatedIndex: at, ModifiedIndex: at}
+		if before, exists := old[draft.ID]; exists {
+			records[i].keepCreation(before)
+		}
+	}
+	return insertAll(ctx, tx, records)
+}
+
+// removeAll and insertAll prepare their statement once: a set may have thousands of records.
+func removeAll(ctx context.Context, tx *sql.Tx, records []Record) (err error) {
+	statement, err := tx.PrepareContext(ctx, `DELETE FROM decoration WHERE service_id = ? AND id = ?`)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, statement.Close()) }()
+	for _, r := range records {
+		if _, err := statement.ExecContext(ctx, r.ServiceID, r.ID); err != nil {
 			return err
 		}
 	}
-	now := s.now().Unix()
-	for _, draft := range r.Write {
-		revision, err := nextRevision(ctx, tx)
-		if err != nil {
-			return err
-		}
-		record := Record{Draft: draft, CreateTime: now, UpdateTime: now, CreatedIndex: revision, ModifiedIndex: revision}
-		if before, exists := old[draft.ID]; exists {
-			record.keepCreation(before)
-		}
-		if err := insert(ctx, tx, record); err != nil {
+	return nil
+}
+
+func insertAll(ctx context.Context, tx *sql.Tx, records []Record) (err error) {
+	statement, err := tx.PrepareContext(ctx, insertStatement)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, statement.Close()) }()
+	for _, r := range records {
+		if _, err := statement.ExecContext(ctx, r.fields()...); err != nil {
 			return err
 		}
 	}

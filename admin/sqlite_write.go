@@ -75,10 +75,16 @@ func (s *SQLite) put(ctx context.Context, tx *sql.Tx, draft Draft) (Record, bool
 	return record, created, nil
 }
 
+const insertStatement = `INSERT INTO decoration (` + columns + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
+
+// fields are a record's columns in their order.
+func (r Record) fields() []any {
+	return []any{r.ServiceID, r.ID, r.FieldPath, string(r.Value), r.Incarnation,
+		r.CreateTime, r.UpdateTime, r.CreatedIndex, r.ModifiedIndex}
+}
+
 func insert(ctx context.Context, tx *sql.Tx, r Record) error {
-	_, err := tx.ExecContext(ctx, `INSERT INTO decoration (`+columns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		r.ServiceID, r.ID, r.FieldPath, string(r.Value), r.Incarnation,
-		r.CreateTime, r.UpdateTime, r.CreatedIndex, r.ModifiedIndex)
+	_, err := tx.ExecContext(ctx, insertStatement, r.fields()...)
 	return err
 }
 
@@ -105,12 +111,18 @@ func (s *SQLite) translate(ctx context.Context, tx *sql.Tx, draft Draft, err err
 	return &TakenError{FieldPath: draft.FieldPath, Holder: holder}
 }
 
-func nextRevision(ctx context.Context, tx *sql.Tx) (revision int64, err error) {
-	row := tx.QueryRowContext(ctx, `UPDATE revision SET number = number + 1 RETURNING number`)
-	if err := row.Scan(&revision); err != nil {
+func nextRevision(ctx context.Context, tx *sql.Tx) (int64, error) {
+	return nextRevisions(ctx, tx, 1)
+}
+
+// nextRevisions counts the revision up by count and returns the first of the new ones.
+func nextRevisions(ctx context.Context, tx *sql.Tx, count int) (int64, error) {
+	var last int64
+	row := tx.QueryRowContext(ctx, `UPDATE revision SET number = number + ? RETURNING number`, count)
+	if err := row.Scan(&last); err != nil {
 		return 0, fmt.Errorf("count the revision: %w", err)
 	}
-	return revision, nil
+	return last - int64(count) + 1, nil
 }
 
 // freeID makes an id as APISIX does, the revision in 20 digits, so that ids sort in the order
