@@ -24,6 +24,11 @@ const (
 	firstPause = 2 * time.Millisecond
 	maxPause   = 100 * time.Millisecond
 
+	// After a call that failed and took slowFailure, calls fail at once for restTime: while
+	// etcd hangs, reading hundreds of services would otherwise wait for each.
+	slowFailure = time.Second
+	restTime    = time.Second
+
 	// servicesPath holds APISIX's services and, below each, what belongs to it.
 	servicesPath = "/services/"
 	// decorationsSegment stands between a service's id and the ids of its decorations.
@@ -41,6 +46,9 @@ var ErrTooLarge = errors.New("more than the store can write at once")
 
 // errLost is returned while etcd holds nothing at all, although it held something before.
 var errLost = errors.New("etcd holds no configuration at all any more, its data seems to be lost")
+
+// errSilent is returned instead of asking an etcd that just did not answer.
+var errSilent = fmt.Errorf("etcd did not answer a moment ago: %w", context.DeadlineExceeded)
 
 // errContended ends a write that other writers came before writeAttempts times.
 var errContended = errors.New("other writers kept changing the service's decorations meanwhile")
@@ -75,7 +83,9 @@ type Etcd struct {
 	client *etcd.Client
 	logger *throttled
 	now    func() time.Time
-	held   atomic.Bool // something of ours was in etcd when it was last looked at
+	held   atomic.Bool  // something of ours was in etcd when it was last looked at
+	rest   atomic.Int64 // until when calls fail at once, in nanoseconds since began
+	began  time.Time
 
 	mu      sync.Mutex
 	all     cachedRecords     // of All
@@ -87,7 +97,7 @@ var _ Store = (*Etcd)(nil)
 
 // NewEtcd returns the store that a client reaches.
 func NewEtcd(cfg EtcdConfig) *Etcd {
-	s := &Etcd{client: cfg.Client, logger: newThrottled(cfg.Logger), now: cfg.Now, alive: map[string]int64{}}
+	s := &Etcd{client: cfg.Client, logger: newThrottled(cfg.Logger), now: cfg.Now, began: time.Now(), alive: map[string]int64{}}
 	if s.now == nil {
 		s.now = time.Now
 	}
@@ -130,9 +140,17 @@ func splitKey(key string) (serviceID, id string, ok bool) {
 
 // transact sends one transaction with a bounded time.
 func (s *Etcd) transact(ctx context.Context, compares []clientv3.Cmp, then, otherwise []clientv3.Op) (*clientv3.TxnResponse, error) {
-	ctx, cancel := s.client.WithTimeout(ctx)
+	begun := time.Since(s.began)
+	if begun < time.Duration(s.rest.Load()) {
+		return nil, errSilent
+	}
+	bounded, cancel := s.client.WithTimeout(ctx)
 	defer cancel()
-	return s.client.Txn(ctx).If(compares...).Then(then...).Else(otherwise...).Commit()
+	response, err := s.client.Txn(bounded).If(compares...).Then(then...).Else(otherwise...).Commit()
+	if ended := time.Since(s.began); err != nil && ctx.Err() == nil && ended-begun >= slowFailure {
+		s.rest.Store(int64(ended + restTime))
+	}
+	return response, err
 }
 
 // plausible is asked when nothing was found where something was expected, and returns errLost

@@ -29,7 +29,7 @@ func runner(t *testing.T, server *servers.Etcd) *endpoint {
 	return e
 }
 
-// refusesFor checks that the endpoint answers in time, without doing anything.
+// refuses checks that the endpoint answers in time, without doing anything.
 func (e *endpoint) refuses() {
 	e.t.Helper()
 	begun := time.Now()
@@ -69,6 +69,10 @@ func TestAHungEtcdIsAnsweredForAndFollowedWhenItGoesOn(t *testing.T) {
 	model := e.models.Model("shop")
 	require.NoError(t, server.Pause())
 	e.refuses()
+	begun := time.Now()
+	services := slices.Repeat([]string{"shop"}, 100) // one after the other they would take minutes
+	require.Error(t, e.models.Refresh(t.Context(), services...))
+	require.Less(t, time.Since(begun), outageAnswer)
 	require.Same(t, model, e.models.Model("shop"))
 	require.NoError(t, server.Resume())
 	e.follows(other, model)
