@@ -48,6 +48,37 @@ func TestWithoutAKeyOneIsGeneratedForItsOwnerAlone(t *testing.T) {
 	require.Equal(t, map[string]any{"file": filepath.Join(folder, "admin.key")}, logs.All()[0].ContextMap(), "the key is not logged")
 }
 
+func TestRunnersThatStartTogetherHaveOneGeneratedKey(t *testing.T) {
+	folder := t.TempDir()
+	const runners = 8
+	failures := make(chan error, runners)
+	for range runners {
+		go func() {
+			_, err := accessOf(t).open(t.Context(), "127.0.0.1:0", folder, admin.KeysConfig{Logger: zap.NewNop()})
+			failures <- err
+		}()
+	}
+	for range runners {
+		require.NoError(t, <-failures)
+	}
+	files, err := os.ReadDir(folder)
+	require.NoError(t, err)
+	require.Len(t, files, 1)
+	key, err := readKey(filepath.Join(folder, files[0].Name()))
+	require.NoError(t, err)
+	require.Regexp(t, `^[A-Z2-7]{26}$`, key)
+}
+
+func TestAnEmptyFileInTheDataFolderIsNoKey(t *testing.T) {
+	path := file(t, adminKeyFile, "\n")
+	open := func(dataDir string) error {
+		_, err := accessOf(t).open(t.Context(), "127.0.0.1:0", dataDir, admin.KeysConfig{Logger: zap.NewNop()})
+		return err
+	}
+	require.EqualError(t, open(filepath.Dir(path)), "--admin-key, --admin-viewer-key and their files: read the admin key in "+path+": is empty")
+	require.ErrorContains(t, open(filepath.Join(filepath.Dir(path), "missing")), "write the admin key: ")
+}
+
 func TestSettingsOfAccessThatAreRefused(t *testing.T) {
 	require.EqualError(t, accessOf(t, "--admin-tls-cert", "c").check(), "--admin-tls-cert and --admin-tls-key are given together or not at all")
 	require.EqualError(t, accessOf(t, "--admin-tls-key", "k").check(), "--admin-tls-cert and --admin-tls-key are given together or not at all")

@@ -30,12 +30,14 @@ func (f *runFlags) adminKeyOrGenerated(log *zap.Logger) (string, error) {
 	return readKey(path)
 }
 
+// readKey returns the key in a file: its first line, as the admin endpoint reads it.
 func readKey(path string) (string, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return "", fmt.Errorf("read the admin key: %w", err)
 	}
-	key := strings.TrimSpace(string(text))
+	line, _, _ := strings.Cut(string(text), "\n")
+	key := strings.TrimSpace(line)
 	if key == "" {
 		return "", fmt.Errorf("read the admin key: %s is empty", path)
 	}
