@@ -44,7 +44,7 @@ const (
 type Client struct {
 	*clientv3.Client
 	prefix string
-	logger *zap.Logger
+	outage *outage
 }
 
 // Open returns a client without waiting for the servers: an error says what is wrong with
@@ -75,7 +75,7 @@ func Open(cfg Config) (*Client, error) {
 	if prefix == "" {
 		prefix = DefaultPrefix
 	}
-	return &Client{Client: client, prefix: prefix, logger: cfg.Logger}, nil
+	return &Client{Client: client, prefix: prefix, outage: newOutage(cfg.Logger)}, nil
 }
 
 func (c Config) dialOptions(tlsConfig *tls.Config) []grpc.DialOption {

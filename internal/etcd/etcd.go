@@ -42,8 +42,8 @@ type Config struct {
 	// ServerName is the name that a server's certificate must carry. Default the endpoint's
 	// host.
 	ServerName string
-	// Logger is told when etcd cannot be followed, at most once a minute for each path, and
-	// when it can be again. Required.
+	// Logger is told when etcd cannot be followed, at most once a minute, and when it can be
+	// again. Required.
 	Logger *zap.Logger
 }
 

@@ -165,7 +165,7 @@ func TestAnEndedContextEndsACall(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 }
 
-func TestAnOutageIsLoggedOnceAndItsEndToo(t *testing.T) {
+func TestAnOutageIsLoggedOnceForAllPathsAndItsEndToo(t *testing.T) {
 	t.Parallel()
 	core, logs := observer.New(zapcore.DebugLevel)
 	server := servers.RunEtcd(t)
@@ -173,16 +173,19 @@ func TestAnOutageIsLoggedOnceAndItsEndToo(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, client.Close()) })
 	put(t, client, "/services/a", "1")
-	v := follow(t, client, "/services/")
+	v, w := follow(t, client, "/services/"), follow(t, client, "/routes/")
 	v.becomes(t, map[string]string{"/services/a": "1"})
+	w.becomes(t, map[string]string{})
 	require.NoError(t, server.Stop())
 	require.Eventually(t, func() bool { return logs.Len() > 0 }, patience, look)
 	time.Sleep(3 * retryPause) // more attempts fail meanwhile
 	require.NoError(t, server.Start(t.Context()))
 	put(t, client, "/services/a", "2")
+	put(t, client, "/routes/a", "2")
 	v.becomes(t, map[string]string{"/services/a": "2"})
+	w.becomes(t, map[string]string{"/routes/a": "2"})
 	require.Equal(t, []string{"etcd cannot be followed, what it held last stays in force", "etcd is followed again"},
 		[]string{logs.All()[0].Message, logs.All()[1].Message})
-	require.Equal(t, "/apisix/services/", logs.All()[0].ContextMap()["path"])
+	require.Contains(t, []any{"/apisix/services/", "/apisix/routes/"}, logs.All()[0].ContextMap()["path"])
 	require.Equal(t, 2, logs.Len())
 }

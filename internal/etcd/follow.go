@@ -8,14 +8,11 @@ import (
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
-	"go.uber.org/zap"
 )
 
 const (
 	// retryPause is the time between two attempts to follow.
 	retryPause = 250 * time.Millisecond
-	// complaintInterval is the time between two lines about one path that cannot be followed.
-	complaintInterval = time.Minute
 )
 
 // Change is what became of the keys under a followed path.
@@ -48,14 +45,14 @@ var errBlank = errors.New("it holds no configuration at all: its data seems to b
 // while some was known under the path. No operator removes everything, but a lost data
 // directory does. Nothing is told then, until something is stored again under the prefix.
 func (c *Client) Follow(ctx context.Context, path string, apply func(Change) error) error {
-	f := &follower{client: c, path: path, apply: apply, known: map[string]bool{},
-		logger: c.logger.With(zap.String("path", c.prefix+path))}
+	f := &follower{client: c, path: path, apply: apply, known: map[string]bool{}}
+	defer c.outage.forget(f)
 	for {
 		err := f.session(ctx)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		f.complain(err)
+		c.outage.failed(f, err)
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -69,11 +66,7 @@ type follower struct {
 	client *Client
 	path   string
 	apply  func(Change) error
-	logger *zap.Logger
 	known  map[string]bool // the keys that apply was told of
-
-	failing    bool // the last session failed and has not been followed by a good one
-	complained time.Time
 }
 
 // session takes a snapshot and follows the changes after it until that fails. The stream of
@@ -100,7 +93,7 @@ func (f *follower) session(ctx context.Context) error {
 	if err := f.tell(Change{Snapshot: true, Puts: kvs, Revision: revision}); err != nil {
 		return err
 	}
-	f.recovered()
+	f.client.outage.recovered(f)
 	return s.follow(ctx, revision, func(response *etcdserverpb.WatchResponse) error {
 		return f.tell(f.change(response))
 	})
@@ -145,21 +138,4 @@ func (f *follower) change(response *etcdserverpb.WatchResponse) Change {
 		}
 	}
 	return change
-}
-
-// complain logs why following failed: at once when it worked before, then once a minute.
-func (f *follower) complain(err error) {
-	now := time.Now()
-	if f.failing && now.Sub(f.complained) < complaintInterval {
-		return
-	}
-	f.failing, f.complained = true, now
-	f.logger.Error("etcd cannot be followed, what it held last stays in force", zap.Error(err))
-}
-
-func (f *follower) recovered() {
-	if f.failing {
-		f.failing = false
-		f.logger.Info("etcd is followed again")
-	}
 }
