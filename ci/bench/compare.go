@@ -49,18 +49,27 @@ func repeat(operation func() error) side {
 	}
 }
 
-// elapsing is the side that runs an operation in this goroutine and takes the time that
-// passes, where the peer is in another process and can say no other.
-func elapsing(operation func() error) side {
+// repeatInProcess is the side that runs an operation in this goroutine, but takes the
+// processor time of the whole process, the collection of garbage included, where the peer
+// is a process that can say no other.
+func repeatInProcess(operation func() error) side {
 	return func(_ context.Context, n int) (time.Duration, error) {
-		start := time.Now()
-		for range n {
-			if err := operation(); err != nil {
-				return 0, err
-			}
+		start, err := processTime()
+		for ; n > 0 && err == nil; n-- {
+			err = operation()
 		}
-		return time.Since(start), nil
+		end, endErr := processTime()
+		return end - start, errors.Join(err, endErr)
 	}
+}
+
+// processTime is the processor time that this process has taken so far.
+func processTime() (time.Duration, error) {
+	var used unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &used); err != nil {
+		return 0, fmt.Errorf("reading the process's clock: %w", err)
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano()), nil
 }
 
 // threadTime is the processor time that this thread has taken so far.
