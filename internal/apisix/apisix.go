@@ -29,8 +29,8 @@ var ErrNotFound = errors.New("not found in APISIX")
 // APISIX certainly has no such object.
 type Directory interface {
 	Service(ctx context.Context, id string) (Service, error)
-	// Services lists every service with ID and Incarnation only, in no particular order. The listing is
-	// whole or it is an error, and never ErrNotFound.
+	// Services lists every service with ID and Incarnation only, in no particular order.
+	// The listing is whole or it is an error, and never ErrNotFound.
 	Services(ctx context.Context) ([]Service, error)
 	Route(ctx context.Context, id string) (Route, error)
 	Upstream(ctx context.Context, id string) (Upstream, error)
@@ -120,3 +120,8 @@ func (n Node) Address(defaultPort int) string {
 	}
 	return net.JoinHostPort(n.Host, strconv.Itoa(port))
 }
+
+var (
+	_ Directory = (*Client)(nil)
+	_ Directory = (*Etcd)(nil)
+)

@@ -1,6 +1,9 @@
 package apisix
 
-import "encoding/json"
+import (
+	"bytes"
+	"encoding/json"
+)
 
 // PluginName is the runner's plugin that configurations are looked for, as it
 // stands in the conf list of an ext-plugin-*.
@@ -60,17 +63,32 @@ func (a Attachments) Any() bool { return a&hasPlugins != 0 }
 // if it could not be read.
 func (a *Attachments) UnmarshalJSON(raw []byte) error {
 	*a = 0
-	var plugins map[string]json.RawMessage
-	if json.Unmarshal(raw, &plugins) != nil {
+	if first(raw) != '{' {
 		return nil
 	}
-	if len(plugins) > 0 {
+	// The value is valid JSON, so a quote in it is there because of a member.
+	if bytes.IndexByte(raw, '"') >= 0 {
 		*a |= hasPlugins
 	}
-	*a |= attached(plugins[string(PreReq)], hasPreReq, runsPreReq)
-	*a |= attached(plugins[string(PostReq)], hasPostReq, runsPostReq)
+	if !bytes.Contains(raw, attachmentStart) && !bytes.Contains(raw, escapeStart) {
+		return nil // of a fleet's objects most have none, and a search is quick
+	}
+	var plugins struct {
+		PreReq  json.RawMessage `json:"ext-plugin-pre-req"`
+		PostReq json.RawMessage `json:"ext-plugin-post-req"`
+	}
+	if json.Unmarshal(raw, &plugins) == nil {
+		*a |= attached(plugins.PreReq, hasPreReq, runsPreReq)
+		*a |= attached(plugins.PostReq, hasPostReq, runsPostReq)
+	}
 	return nil
 }
+
+// What the names of attachments begin with, and what does where they are escaped.
+var (
+	attachmentStart = []byte(`"ext-plugin-p`)
+	escapeStart     = []byte(`\u`)
+)
 
 // attached reads one ext-plugin-*. Only an object counts, as in APISIX.
 func attached(raw json.RawMessage, has, runs Attachments) Attachments {

@@ -16,7 +16,7 @@ import (
 )
 
 // defaultFirstWait is MirrorConfig.FirstWait where it is not set.
-const defaultFirstWait = 2 * time.Second
+const defaultFirstWait = 3 * time.Second
 
 // errNoSnapshot says that etcd has not been read yet.
 var errNoSnapshot = errors.New("etcd has not been read yet")
@@ -29,13 +29,14 @@ type MirrorConfig struct {
 	Logger *zap.Logger
 	// FirstWait is how long after its creation a mirror lets who asks wait for the first
 	// reading of etcd: an owner that is guessed until then and known afterwards is a fresh
-	// quota, and an upstream that is not known is a refused request. Default 2 s.
+	// quota, and an upstream that is not known is a refused request. Default 3 s.
 	FirstWait time.Duration
 }
 
 // Mirror holds what APISIX keeps in etcd and follows the changes. It answers from
 // memory: without etcd what was known last, before etcd was first read, for which it
-// waits a little, an error. It is safe for concurrent use; what it returns is shared and must not be changed.
+// waits a little, an error. It is safe for concurrent use; what it returns is shared and
+// must not be changed.
 type Mirror struct {
 	etcd   *etcd.Client
 	log    *zap.Logger

@@ -1,13 +1,17 @@
 package apisix
 
 import (
+	"context"
 	"fmt"
 	"runtime"
+	"strconv"
 	"testing"
 
+	"graphql-limit-count/ci/servers"
 	"graphql-limit-count/internal/etcd"
 
 	"github.com/stretchr/testify/require"
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 )
 
@@ -83,5 +87,65 @@ func BenchmarkOwner(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// BenchmarkMirrorReads measures the first reading of a fleet from a real etcd.
+func BenchmarkMirrorReads(b *testing.B) {
+	s := openEtcd(b, servers.RunEtcd(b), "")
+	const perWrite = 100
+	puts := fleet().Puts
+	for from := 0; from < len(puts); from += perWrite {
+		var writes []clientv3.Op
+		for _, kv := range puts[from : from+perWrite] {
+			writes = append(writes, clientv3.OpPut(s.client.Prefix()+kv.Key, string(kv.Value)))
+		}
+		_, err := s.client.Txn(b.Context()).Then(writes...).Commit()
+		require.NoError(b, err)
+	}
+	for b.Loop() {
+		ctx, cancel := context.WithCancel(b.Context())
+		m := NewMirror(MirrorConfig{Etcd: s.client, Logger: zap.NewNop()})
+		ended := make(chan error, 1)
+		go func() { ended <- m.Run(ctx) }()
+		<-m.Read()
+		cancel()
+		<-ended
+		require.Equal(b, fleetRoutes, m.tables[routes].len())
+	}
+}
+
+// BenchmarkOwners measures the same by the Admin API's answers: those remembered, and
+// the wait of a route's first request, with an Admin API on the same host.
+func BenchmarkOwners(b *testing.B) {
+	objects := stored{"services/s": oursPre}
+	for i := range 100_000 {
+		objects["routes/"+strconv.Itoa(i)] = bare
+	}
+	a := startStored(b, objects)
+	o := newTestOwners(b, OwnersConfig{Client: a.Client})
+	b.Run("remembered", func(b *testing.B) {
+		at := Place{Route: "0", Service: "s", Attachment: PreReq, Versions: "9&9"}
+		b.ReportAllocs()
+		for b.Loop() {
+			o.Owner(at)
+		}
+	})
+	next := 1
+	b.Run("first sight", func(b *testing.B) {
+		for b.Loop() {
+			require.Equal(b, Owner{OwnerService, "s"}, o.Owner(Place{Route: strconv.Itoa(next % 100_000), Service: "s", Attachment: PreReq, Versions: "9&9"}))
+			next++
+		}
+	})
+}
+
+// BenchmarkDecodeObject measures reading one route of a fleet.
+func BenchmarkDecodeObject(b *testing.B) {
+	value := fleet().Puts[0].Value
+	b.SetBytes(int64(len(value)))
+	b.ReportAllocs()
+	for b.Loop() {
+		decodeObject(routes, value, 1, 1)
 	}
 }
