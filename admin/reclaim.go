@@ -60,6 +60,9 @@ type ReclaimerConfig struct {
 	// Interval is the time between two rounds. Default 3 s; more than 10 s breaks the
 	// promise of when decorations are gone.
 	Interval time.Duration
+	// Changed makes the next round come at once, with each value received. Nil: the interval
+	// alone decides.
+	Changed <-chan struct{}
 }
 
 // Reclaimer removes decorations and uploaded schemas whose service APISIX no longer has, or has
@@ -81,6 +84,7 @@ type Reclaimer struct {
 	logger    *zap.Logger
 	complaint *throttled
 	interval  time.Duration
+	changed   <-chan struct{}
 
 	mu    sync.Mutex
 	lives map[string]string // the incarnation that each service was last listed with
@@ -91,7 +95,8 @@ func NewReclaimer(cfg ReclaimerConfig) *Reclaimer {
 	r := &Reclaimer{
 		store: cfg.Store, models: cfg.Models, uploads: cfg.Uploads, schemas: cfg.Schemas, directory: cfg.Directory,
 		logger: cfg.Logger, complaint: newThrottled(cfg.Logger), interval: cfg.Interval,
-		lives: map[string]string{},
+		changed: cfg.Changed,
+		lives:   map[string]string{},
 	}
 	if r.interval <= 0 {
 		r.interval = defaultReclaimInterval
@@ -99,7 +104,7 @@ func NewReclaimer(cfg ReclaimerConfig) *Reclaimer {
 	return r
 }
 
-// Run does a round every interval until ctx is done and returns ctx's error.
+// Run does a round every interval, and when told of a change, until ctx is done and returns ctx's error.
 func (r *Reclaimer) Run(ctx context.Context) error {
 	ticker := time.NewTicker(r.interval)
 	defer ticker.Stop()
@@ -111,6 +116,7 @@ func (r *Reclaimer) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-ticker.C:
+		case <-r.changed:
 		}
 	}
 }

@@ -9,26 +9,10 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-
-	"go.uber.org/zap"
 )
 
 // adminKeyFile is where a generated key is kept, in the data folder.
 const adminKeyFile = "admin.key"
-
-// adminKeyOrGenerated is the configured admin key, or the one that was generated
-// the first time: an endpoint without a key would let anyone on the host switch
-// limits off.
-func (f *runFlags) adminKeyOrGenerated(log *zap.Logger) (string, error) {
-	if f.adminKey != "" {
-		return f.adminKey, nil
-	}
-	path, err := generatedKeyFile(f.dataDir, log)
-	if err != nil {
-		return "", err
-	}
-	return readKey(path)
-}
 
 // readKey returns the key in a file: its first line, as the admin endpoint reads it.
 func readKey(path string) (string, error) {

@@ -32,6 +32,7 @@ type runFlags struct {
 	keyring                        string
 	adminListen                    string
 	adminKey, adminViewerKey       string
+	access                         accessFlags
 	apisixAdminURL, apisixAdminKey string
 	introspectionTLSVerify         bool
 	graphqlMaxSize                 int64
@@ -61,8 +62,9 @@ func newRun() *cobra.Command {
 	f.store.add(flags)
 	addKeyringFlag(flags, &f.keyring)
 	flags.StringVar(&f.adminListen, "admin-listen", admin.DefaultAddress, "address of the admin endpoint, "+adminOff+" for none")
-	flags.StringVar(&f.adminKey, "admin-key", "", "key of the admin endpoint; empty generates one into DATA-DIR/admin.key")
+	flags.StringVar(&f.adminKey, "admin-key", "", "key of the admin endpoint; without one, here or in a file, it is generated into DATA-DIR/admin.key")
 	flags.StringVar(&f.adminViewerKey, "admin-viewer-key", "", "key of the admin endpoint that may only read; empty for none")
+	f.access.add(flags)
 	flags.StringVar(&f.apisixAdminURL, "apisix-admin-url", "", "URL of APISIX's Admin API, such as http://127.0.0.1:9180; empty if it cannot be asked")
 	flags.StringVar(&f.apisixAdminKey, "apisix-admin-key", "", "key of APISIX's Admin API; a viewer key is enough")
 	flags.BoolVar(&f.introspectionTLSVerify, "introspection-tls-verify", false, "verify certificates of https upstreams when introspecting")

@@ -16,6 +16,7 @@ type knowledge struct {
 	directory admin.ServiceDirectory
 	upstreams introspect.UpstreamResolver
 	owners    plugins.OwnerSource
+	changed   <-chan struct{} // services were created or deleted
 }
 
 // openKnowledge returns what is known of APISIX: from its etcd where that is named, because
@@ -24,7 +25,9 @@ func (n *node) openKnowledge(ctx context.Context, f *runFlags, client *etcd.Clie
 	if client != nil {
 		mirror := apisix.NewMirror(apisix.MirrorConfig{Etcd: client, Logger: n.log})
 		n.background("following APISIX's etcd", func() error { return mirror.Run(ctx) })
-		return knowledge{directory: apisix.NewEtcd(client), upstreams: mirror, owners: mirror}, nil
+		return knowledge{
+			directory: apisix.NewEtcd(client), upstreams: mirror, owners: mirror, changed: mirror.ServicesChanged(),
+		}, nil
 	}
 	if f.apisixAdminURL == "" {
 		n.log.Warn("APISIX cannot be asked (neither --etcd-endpoints nor --apisix-admin-url): decorations are " +

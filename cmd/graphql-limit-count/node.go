@@ -109,7 +109,7 @@ func (n *node) openModels(ctx context.Context, f *runFlags, client *etcd.Client,
 	if known.directory != nil {
 		endpoint.Reclaimer = admin.NewReclaimer(admin.ReclaimerConfig{
 			Store: store, Models: models, Uploads: uploads, Schemas: schemas,
-			Directory: known.directory, Logger: n.log,
+			Directory: known.directory, Changed: known.changed, Logger: n.log,
 		})
 		n.background("following APISIX's services", func() error { return endpoint.Reclaimer.Run(ctx) })
 	}
@@ -122,19 +122,21 @@ func (n *node) openAdmin(ctx context.Context, f *runFlags, config admin.Config) 
 	if f.adminListen == adminOff {
 		return nil
 	}
-	key, err := f.adminKeyOrGenerated(n.log)
+	opened, err := f.access.open(ctx, f.adminListen, f.dataDir, admin.KeysConfig{
+		Admin: f.adminKey, Viewer: f.adminViewerKey, Logger: n.log,
+	})
 	if err != nil {
 		return err
 	}
-	config.AdminKey, config.ViewerKey = key, f.adminViewerKey
-	config.PluginSchema, config.Logger = plugins.ConfigSchema(), n.log
+	opened.configure(&config)
+	config.PluginSchema, config.Logger, config.Registerer = plugins.ConfigSchema(), n.log, n.metrics
 	config.Metrics = promhttp.HandlerFor(n.metrics, promhttp.HandlerOpts{})
 	handler, err := admin.NewHandler(config)
 	if err != nil {
 		return err
 	}
 	n.background("serving the admin endpoint", func() error {
-		listener, err := admin.Listen(ctx, f.adminListen, n.log)
+		listener, err := opened.listener(ctx, n.log)
 		if err != nil {
 			return err
 		}

@@ -86,6 +86,9 @@ func (f *runFlags) check() error {
 	if f.adminListen == adminOff {
 		return nil
 	}
+	if err := f.access.check(); err != nil {
+		return err
+	}
 	if _, _, err := net.SplitHostPort(f.adminListen); err != nil {
 		return fmt.Errorf("--admin-listen %q is neither host:port nor %s", f.adminListen, adminOff)
 	}

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/zap"
 
 	"graphql-limit-count/ci/runner"
 	"graphql-limit-count/ci/subprocess"
@@ -189,40 +188,6 @@ func statusWith(t *testing.T, url, key string) int {
 	_, err = io.Copy(io.Discard, response.Body)
 	require.NoError(t, err)
 	return response.StatusCode
-}
-
-func TestTheConfiguredKeyComesFirstAndAnEmptyFileIsNoKey(t *testing.T) {
-	path := file(t, adminKeyFile, "\n")
-	f := runFlags{dataDir: filepath.Dir(path), adminKey: "configured"}
-	key, err := f.adminKeyOrGenerated(zap.NewNop())
-	require.NoError(t, err)
-	require.Equal(t, "configured", key)
-	f.adminKey = ""
-	_, err = f.adminKeyOrGenerated(zap.NewNop())
-	require.EqualError(t, err, "read the admin key: "+path+" is empty")
-	f.dataDir = filepath.Join(f.dataDir, "missing")
-	_, err = f.adminKeyOrGenerated(zap.NewNop())
-	require.ErrorContains(t, err, "write the admin key: ")
-}
-
-func TestTwoRunnersThatStartTogetherAgreeOnOneKey(t *testing.T) {
-	f := runFlags{dataDir: t.TempDir()}
-	const runners = 8
-	keys := make(chan string, runners)
-	for range runners {
-		go func() {
-			key, err := f.adminKeyOrGenerated(zap.NewNop())
-			if err != nil {
-				key = err.Error()
-			}
-			keys <- key
-		}()
-	}
-	first := <-keys
-	require.Regexp(t, `^[A-Z2-7]{26}$`, first)
-	for range runners - 1 {
-		require.Equal(t, first, <-keys)
-	}
 }
 
 func TestARunnerThatCannotStartSaysWhy(t *testing.T) {
