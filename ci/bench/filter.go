@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
@@ -110,13 +111,14 @@ func (f *filter) mustCost(r *request) (string, error) {
 }
 
 // request is a request whose body and variables are at hand, as they are after the
-// exchange with APISIX; it allocates nothing by itself.
+// exchange with APISIX. It tells all that the protocol server's requests tell, and
+// allocates no more.
 type request struct {
 	method      string
 	arguments   url.Values
 	body        []byte
-	contentType string
-	length      string
+	contentType []byte
+	length      []byte
 	response    http.Header
 	status      int
 	refused     http.Header
@@ -126,10 +128,10 @@ type request struct {
 func newRequest(body []byte, contentType string) *request {
 	r := &request{
 		method: http.MethodPost, arguments: url.Values{},
-		body: body, contentType: contentType, response: http.Header{}, refused: http.Header{},
+		body: body, contentType: []byte(contentType), response: http.Header{}, refused: http.Header{},
 	}
 	if len(body) > 0 {
-		r.length = strconv.Itoa(len(body))
+		r.length = []byte(strconv.Itoa(len(body)))
 	}
 	return r
 }
@@ -166,6 +168,23 @@ func (r *request) Var(name string) ([]byte, error) {
 	}
 }
 
+// Lookup is Var in strings, and knows the client's address.
+func (r *request) Lookup(name string) (value string, present bool, err error) {
+	switch name {
+	case "route_id":
+		return benchRoute, true, nil
+	case "service_id":
+		return benchService, true, nil
+	case "remote_addr":
+		return netip.AddrFrom4([4]byte(clientAddress)).String(), true, nil
+	default:
+		return "", false, nil
+	}
+}
+
+// HasArgs tells whether the URL has arguments.
+func (r *request) HasArgs() bool { return len(r.arguments) > 0 }
+
 // Prefetch finds everything there.
 func (r *request) Prefetch(bool, ...string) error { return nil }
 
@@ -176,25 +195,28 @@ func (h *requestHeader) Set(string, string) {}
 func (h *requestHeader) Del(string)         {}
 
 // Get returns a header's value.
-func (h *requestHeader) Get(key string) string {
+func (h *requestHeader) Get(key string) string { return string(h.Peek(key)) }
+
+// Peek returns a header's value, which must not be changed.
+func (h *requestHeader) Peek(key string) []byte {
 	switch {
 	case strings.EqualFold(key, "Content-Type"):
 		return h.contentType
 	case strings.EqualFold(key, "Content-Length"):
 		return h.length
 	default:
-		return ""
+		return nil
 	}
 }
 
 // View returns the headers as a map.
 func (h *requestHeader) View() http.Header {
-	return http.Header{"Content-Type": {h.contentType}, "Content-Length": {h.length}}
+	return http.Header{"Content-Type": {string(h.contentType)}, "Content-Length": {string(h.length)}}
 }
 
 // Times is how many headers of that name there are.
 func (h *requestHeader) Times(key string) int {
-	if h.Get(key) == "" {
+	if len(h.Peek(key)) == 0 {
 		return 0
 	}
 	return 1
