@@ -150,7 +150,7 @@ func (s *Etcd) transact(ctx context.Context, compares []clientv3.Cmp, then, othe
 	if ended := time.Since(s.began); err != nil && ctx.Err() == nil && ended-begun >= slowFailure {
 		s.rest.Store(int64(ended + restTime))
 	}
-	return response, err
+	return response, s.client.Explain(err)
 }
 
 // plausible is asked when nothing was found where something was expected, and returns errLost

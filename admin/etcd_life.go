@@ -46,7 +46,7 @@ func (s *Etcd) existed(ctx context.Context, serviceID string, revision int64) (b
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("read the past of service %s: %w", serviceID, err)
+		return false, fmt.Errorf("read the past of service %s: %w", serviceID, s.client.Explain(err))
 	}
 	return response.Count > 0, nil
 }

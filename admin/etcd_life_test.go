@@ -28,6 +28,7 @@ func (s etcdStore) incarnations(service string) map[string]string {
 }
 
 func TestADecorationBelongsToTheLifeOfTheServiceInWhichItWasWritten(t *testing.T) {
+	t.Parallel()
 	s := newEtcdStore(t)
 	s.set("/services/shop", `{"create_time":1}`)
 	first := serviceRevision(t, s)
@@ -59,6 +60,7 @@ func serviceRevision(t *testing.T, s etcdStore) string {
 }
 
 func TestThatAServiceIsMissingSaysNothingWithoutAPast(t *testing.T) {
+	t.Parallel()
 	s := newEtcdStore(t)
 	put(t, s, testDraft("shop", "d1", "Query.a"))
 	require.Equal(t, map[string]string{"d1": ""}, s.incarnations("shop"))
@@ -68,6 +70,7 @@ func TestThatAServiceIsMissingSaysNothingWithoutAPast(t *testing.T) {
 }
 
 func TestADeletionIsKnownFromHistoryAndFromMemory(t *testing.T) {
+	t.Parallel()
 	s := newEtcdStore(t)
 	s.set("/services/shop", `{}`)
 	put(t, s, testDraft("shop", "d1", "Query.a"))
@@ -89,6 +92,7 @@ func TestADeletionIsKnownFromHistoryAndFromMemory(t *testing.T) {
 }
 
 func TestContentCopiedInAnyOrderKeepsItsOwner(t *testing.T) {
+	t.Parallel()
 	s := newEtcdStore(t)
 	s.set(decorationKey+"d1", `{"field_path":"Query.a","create_time":200,"update_time":300}`)
 	s.set(decorationKey+"d2", `{"field_path":"Query.b","create_time":50,"update_time":60}`)
@@ -99,6 +103,7 @@ func TestContentCopiedInAnyOrderKeepsItsOwner(t *testing.T) {
 }
 
 func TestReclaimSparesWhatEtcdKnowsToBeTheServices(t *testing.T) {
+	t.Parallel()
 	s := newEtcdStore(t)
 	s.set("/services/shop", `{}`)
 	put(t, s, testDraft("shop", "d1", "Query.a"))
@@ -120,6 +125,7 @@ func TestReclaimSparesWhatEtcdKnowsToBeTheServices(t *testing.T) {
 }
 
 func TestAnUploadBelongsToALifeOfItsServiceToo(t *testing.T) {
+	t.Parallel()
 	s := newEtcdStore(t)
 	s.set("/services/shop", `{}`)
 	stored, _, err := s.PutSchema(t.Context(), Schema{ServiceID: "shop", Text: []byte("type Query { a: Int }")})

@@ -230,7 +230,7 @@ func (s *Etcd) generate(ctx context.Context) (string, error) {
 	defer cancel()
 	response, err := s.client.Put(ctx, s.client.Prefix()+generatedID, "1")
 	if err != nil {
-		return "", fmt.Errorf("generate an id: %w", err)
+		return "", fmt.Errorf("generate an id: %w", s.client.Explain(err))
 	}
 	return fmt.Sprintf("%020d", response.Header.Revision), nil
 }
@@ -279,7 +279,7 @@ func (s *Etcd) remove(ctx context.Context, serviceID, id string) error {
 	if err == nil && response.Deleted == 0 {
 		err = ErrNotFound
 	}
-	return err
+	return s.client.Explain(err)
 }
 
 // Replace makes the decorations of a service those that plan returns; see Store.

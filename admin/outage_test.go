@@ -51,6 +51,7 @@ func (e *endpoint) follows(other Store, before *cost.Model) {
 }
 
 func TestWhileEtcdIsStoppedTheModelStaysAndTheEndpointRefuses(t *testing.T) {
+	t.Parallel()
 	server := servers.RunEtcd(t)
 	e := runner(t, server)
 	other := openEtcd(t, server, "/apisix")
@@ -63,6 +64,7 @@ func TestWhileEtcdIsStoppedTheModelStaysAndTheEndpointRefuses(t *testing.T) {
 }
 
 func TestAHungEtcdIsAnsweredForAndFollowedWhenItGoesOn(t *testing.T) {
+	t.Parallel()
 	server := servers.RunEtcd(t)
 	e := runner(t, server)
 	other := openEtcd(t, server, "/apisix")
@@ -79,6 +81,7 @@ func TestAHungEtcdIsAnsweredForAndFollowedWhenItGoesOn(t *testing.T) {
 }
 
 func TestACompactedEtcdIsFollowed(t *testing.T) {
+	t.Parallel()
 	server := servers.RunEtcd(t)
 	e := runner(t, server)
 	other := openEtcd(t, server, "/apisix")
@@ -97,6 +100,7 @@ func TestACompactedEtcdIsFollowed(t *testing.T) {
 }
 
 func TestAfterALossOfDataTheModelStaysUntilThereIsConfigurationAgain(t *testing.T) {
+	t.Parallel()
 	server := servers.RunEtcd(t)
 	e := runner(t, server)
 	model := e.models.Model("shop")
@@ -117,6 +121,7 @@ func TestAfterALossOfDataTheModelStaysUntilThereIsConfigurationAgain(t *testing.
 }
 
 func TestAnEtcdThatIsEmptiedOnPurposeIsFollowed(t *testing.T) {
+	t.Parallel()
 	server := servers.RunEtcd(t)
 	e := runner(t, server)
 	for _, key := range []string{"/global_rules/1", "/services/shop/graphql_cost_decorations/d1", "/services/shop"} {

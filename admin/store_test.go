@@ -242,7 +242,7 @@ func idsAndPaths(records []Record) []string {
 }
 
 func TestReplaceWritesThousandsAtOnce(t *testing.T) {
-	const decorations = 4000
+	const decorations = 4000 // 4032 is what etcd takes
 	onEachStore(t, func(t *testing.T, open handles) {
 		store := open(t)
 		_, err := store.Replace(t.Context(), "shop", many(decorations))

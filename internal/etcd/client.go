@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials"
 )
 
@@ -103,6 +104,18 @@ func (c *Client) Prefix() string { return c.prefix }
 // WithTimeout derives the context of one exchange with etcd, which ends after RequestTimeout.
 func (c *Client) WithTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, RequestTimeout)
+}
+
+// Explain says what it means that a call was not answered in time; other errors are returned
+// as they are. The connection itself is waited for as long as for an answer.
+func (c *Client) Explain(err error) error {
+	switch {
+	case !errors.Is(err, context.DeadlineExceeded):
+		return err
+	case c.ActiveConnection().GetState() != connectivity.Ready:
+		return fmt.Errorf("no server can be reached: %w", err)
+	}
+	return fmt.Errorf("the server does not answer: %w", err)
 }
 
 // Close ends the connections. Calls and Follows that still run fail.

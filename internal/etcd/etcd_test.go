@@ -2,8 +2,10 @@ package etcd
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -154,15 +156,26 @@ func TestASignedInClientReadsAndFollowsThroughARestart(t *testing.T) {
 	v.becomes(t, map[string]string{"/services/a": "2"})
 }
 
-func TestAnEndedContextEndsACall(t *testing.T) {
+func TestACallEndsWithItsContextAndSaysWhatItWaitedFor(t *testing.T) {
 	t.Parallel()
 	server := servers.RunEtcd(t)
-	require.NoError(t, server.Pause())
 	client := open(t, server.Endpoint())
-	ctx, cancel := context.WithTimeout(t.Context(), look)
-	defer cancel()
-	_, _, err := client.Snapshot(ctx, "/services/")
+	put(t, client, "/services/a", "1")
+	read := func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), look)
+		defer cancel()
+		_, _, err := client.Snapshot(ctx, "/services/")
+		return err
+	}
+	require.NoError(t, server.Pause())
+	err := read()
 	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorContains(t, err, "read /apisix/services/ from etcd: the server does not answer")
+	require.NoError(t, server.Stop())
+	require.Eventually(t, func() bool {
+		err := read()
+		return errors.Is(err, context.DeadlineExceeded) && strings.Contains(err.Error(), "no server can be reached")
+	}, patience, look)
 }
 
 func TestAnOutageIsLoggedOnceForAllPathsAndItsEndToo(t *testing.T) {

@@ -51,7 +51,7 @@ func (c *Client) whole(ctx context.Context, path string, options ...clientv3.OpO
 		}
 	}
 	if err != nil {
-		return nil, 0, fmt.Errorf("read %s%s from etcd: %w", c.prefix, path, err)
+		return nil, 0, fmt.Errorf("read %s%s from etcd: %w", c.prefix, path, c.Explain(err))
 	}
 	return kvs, revision, nil
 }
@@ -108,7 +108,7 @@ func (c *Client) Blank(ctx context.Context) (bool, error) {
 	for {
 		page, err := c.page(ctx, first, clientv3.WithRange(end), clientv3.WithLimit(pageKeys), clientv3.WithKeysOnly())
 		if err != nil {
-			return false, fmt.Errorf("read the keys of %s from etcd: %w", c.prefix, err)
+			return false, fmt.Errorf("read the keys of %s from etcd: %w", c.prefix, c.Explain(err))
 		}
 		for _, kv := range page.Kvs {
 			if !automatic(strings.TrimPrefix(string(kv.Key), c.prefix)) {
