@@ -1,6 +1,7 @@
 package servers
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,8 +9,10 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 const (
@@ -149,8 +152,33 @@ func (e *Etcd) LoseData() error {
 }
 
 // Pause makes the server hang (SIGSTOP): the kernel still accepts connections, nobody
-// answers.
-func (e *Etcd) Pause() error { return e.process.signal(syscall.SIGSTOP) }
+// answers. All its threads have stopped when it returns.
+func (e *Etcd) Pause() error {
+	if err := e.process.signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	threads := fmt.Sprintf("/proc/%d/task/*/stat", e.process.cmd.Process.Pid)
+	for begun := time.Now(); !stopped(threads); time.Sleep(readyInterval) {
+		if time.Since(begun) > readyTimeout {
+			return errors.New("pausing etcd: it goes on")
+		}
+	}
+	return nil
+}
+
+// stopped tells whether the threads whose state is in these files have all been stopped.
+func stopped(pattern string) bool {
+	files, _ := filepath.Glob(pattern) // it only fails for a bad pattern
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		// The state follows the name, which is in parentheses and may hold any character.
+		_, state, _ := strings.Cut(string(text[bytes.LastIndexByte(text, ')')+1:]), " ")
+		if err == nil && !strings.HasPrefix(state, "T") {
+			return false
+		}
+	}
+	return len(files) > 0
+}
 
 // Resume ends a Pause.
 func (e *Etcd) Resume() error { return e.process.signal(syscall.SIGCONT) }
