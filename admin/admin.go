@@ -30,6 +30,10 @@ var ErrNotFound = errors.New("decoration not found")
 // uploaded schema.
 var ErrNoSchema = errors.New("the service has no uploaded schema")
 
+// ErrDamaged is returned, wrapped, by GetSchema when what is stored for a service is no schema
+// that this package wrote. Asking again does not help, writing it anew does.
+var ErrDamaged = errors.New("what is stored is damaged")
+
 // ErrReadOnly is returned, wrapped, by every write to a store that takes none: one that is
 // read from a file.
 var ErrReadOnly = errors.New("the decorations are read from a file, which is the place to change them")
@@ -131,7 +135,7 @@ type Schema struct {
 
 // Store keeps decorations and uploaded schemas. Its methods are safe for concurrent use, and a
 // write that returned without an error is durable. Errors other than ErrNotFound, ErrNoSchema,
-// ErrReadOnly and *TakenError mean that the store could not be reached or read.
+// ErrDamaged, ErrReadOnly and *TakenError mean that the store could not be reached or read.
 type Store interface {
 	// List returns the decorations of a service, ordered by id; none is not an error.
 	List(ctx context.Context, serviceID string) ([]Record, error)
@@ -166,7 +170,7 @@ type Store interface {
 	// Adopt notes the incarnation of the service in those of the records that are still
 	// stored exactly as given. It changes neither indexes nor times.
 	Adopt(ctx context.Context, records []Record, incarnation string) error
-	// GetSchema returns the uploaded schema of a service, or ErrNoSchema.
+	// GetSchema returns the uploaded schema of a service, or ErrNoSchema, or ErrDamaged.
 	GetSchema(ctx context.Context, serviceID string) (Schema, error)
 	// PutSchema writes the schema of a service; of s, ServiceID, Text and Incarnation count.
 	// It replaces one that is there and keeps its CreateTime and CreatedIndex; created tells

@@ -91,13 +91,15 @@ type Etcd struct {
 	all     cachedRecords     // of All
 	uploads map[string]Schema // of Schemas, by service, without texts and incarnations
 	alive   map[string]int64  // the last revision at which a service with belongings was seen
+	shown   map[string]bool   // the services that All or Schemas ever named, for Watch
 }
 
 var _ Store = (*Etcd)(nil)
 
 // NewEtcd returns the store that a client reaches.
 func NewEtcd(cfg EtcdConfig) *Etcd {
-	s := &Etcd{client: cfg.Client, logger: newThrottled(cfg.Logger), now: cfg.Now, began: time.Now(), alive: map[string]int64{}}
+	s := &Etcd{client: cfg.Client, logger: newThrottled(cfg.Logger), now: cfg.Now, began: time.Now(),
+		alive: map[string]int64{}, shown: map[string]bool{}}
 	if s.now == nil {
 		s.now = time.Now
 	}

@@ -137,6 +137,9 @@ func (s *Etcd) All(ctx context.Context) ([]Record, error) {
 	}
 	s.mu.Lock()
 	s.all = fresh
+	for _, record := range fresh.records {
+		s.shown[record.ServiceID] = true
+	}
 	s.mu.Unlock()
 	return slices.Clone(fresh.records), nil
 }

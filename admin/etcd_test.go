@@ -243,8 +243,14 @@ func TestADamagedUploadIsListedAndCanBeReplaced(t *testing.T) {
 		s.set("/graphql_limit_count/schemas/"+id, value)
 		_, err := s.GetSchema(t.Context(), id)
 		require.ErrorContains(t, err, "get the schema of service "+id+": dec")
+		require.ErrorIs(t, err, ErrDamaged)
 	}
 	require.Len(t, uploads(t, s), 3)
+	to := &uploadSink{}
+	schemas := NewSchemas(s, to, zap.NewNop())
+	require.NoError(t, schemas.Load(t.Context()), "a process that finds it starts")
+	require.NoError(t, schemas.Refresh(t.Context(), "a", "b", "c"))
+	require.Zero(t, to.count())
 	for _, id := range []string{"a", "b", "c"} {
 		_, _, err := s.PutSchema(t.Context(), Schema{ServiceID: id, Text: []byte("type Query { a: Int }")})
 		require.NoError(t, err)
@@ -270,6 +276,25 @@ func TestAServicesBeginningAndEndAreToldWhereTheyMatter(t *testing.T) {
 	require.Equal(t, []string{"uploaded"}, receive(t, told), "it began")
 	s.unset("/services/shop")
 	require.Equal(t, []string{"shop"}, receive(t, told))
+}
+
+func TestWhatGoesBeforeWatchBeginsIsTold(t *testing.T) {
+	t.Parallel()
+	s := newEtcdStore(t)
+	s.set("/services/stays", `{}`)
+	put(t, s, testDraft("shop", "d1", "Query.a"))
+	_, _, err := s.PutSchema(t.Context(), Schema{ServiceID: "uploaded", Text: []byte("type Query { a: Int }")})
+	require.NoError(t, err)
+	models, to := NewModels(s, zap.NewNop()), &uploadSink{}
+	schemas := NewSchemas(s, to, zap.NewNop())
+	require.NoError(t, models.Load(t.Context()))
+	require.NoError(t, schemas.Load(t.Context()))
+	s.unset(decorationKey + "d1")
+	s.unset("/graphql_limit_count/schemas/uploaded")
+	background(t, func(ctx context.Context) error { return Follow(ctx, s, models, schemas) })
+	require.Eventually(t, func() bool {
+		return models.Model("shop") == nil && to.of("uploaded") == nil
+	}, patience, testPoll)
 }
 
 func TestACallEndsWithItsContext(t *testing.T) {

@@ -26,7 +26,7 @@ type storedUpload struct {
 	Gzip []byte `json:"gzip"`
 }
 
-// GetSchema returns the uploaded schema of a service, or ErrNoSchema.
+// GetSchema returns the uploaded schema of a service, or ErrNoSchema, or ErrDamaged.
 func (s *Etcd) GetSchema(ctx context.Context, serviceID string) (Schema, error) {
 	upload, _, err := s.readUpload(ctx, serviceID)
 	if err != nil {
@@ -73,20 +73,20 @@ func decodeUpload(serviceID string, kv etcd.KV) (Schema, error) {
 	upload := Schema{ServiceID: serviceID, CreatedIndex: kv.CreateRevision, ModifiedIndex: kv.ModRevision}
 	var stored storedUpload
 	if err := json.Unmarshal(kv.Value, &stored); err != nil {
-		return upload, fmt.Errorf("decode what etcd holds: %w", err)
+		return upload, fmt.Errorf("decode what etcd holds: %w: %w", ErrDamaged, err)
 	}
 	upload.CreateTime, upload.UpdateTime = seconds(stored.CreateTime), seconds(stored.UpdateTime)
 	reader, err := gzip.NewReader(bytes.NewReader(stored.Gzip))
 	if err != nil {
-		return upload, fmt.Errorf("decompress what etcd holds: %w", err)
+		return upload, fmt.Errorf("decompress what etcd holds: %w: %w", ErrDamaged, err)
 	}
 	// The bound keeps a few bytes that another program wrote from becoming gigabytes.
 	text, err := io.ReadAll(io.LimitReader(reader, MaxSchemaBytes+1))
 	if err != nil {
-		return upload, fmt.Errorf("decompress what etcd holds: %w", err)
+		return upload, fmt.Errorf("decompress what etcd holds: %w: %w", ErrDamaged, err)
 	}
 	if len(text) > MaxSchemaBytes {
-		return upload, fmt.Errorf("decompress what etcd holds: it has more than %d bytes", MaxSchemaBytes)
+		return upload, fmt.Errorf("decompress what etcd holds: %w: it has more than %d bytes", ErrDamaged, MaxSchemaBytes)
 	}
 	upload.Text = text
 	return upload, nil
@@ -233,6 +233,9 @@ func (s *Etcd) listUploads(ctx context.Context) ([]Schema, error) {
 	}
 	s.mu.Lock()
 	s.uploads = known
+	for serviceID := range known {
+		s.shown[serviceID] = true
+	}
 	s.mu.Unlock()
 	lives, err := s.lives(ctx, uploads)
 	if err != nil {

@@ -28,7 +28,7 @@ const (
 // A server that lost all its data changes nothing: the last known models stay in force until
 // something is stored in it again.
 func (s *Etcd) Watch(ctx context.Context, changed func(services []string) error) error {
-	w := &etcdWatch{wake: make(chan struct{}, 1), pending: map[string]bool{}, begun: map[string]bool{}, seed: maphash.MakeSeed(),
+	w := &etcdWatch{wake: make(chan struct{}, 1), pending: s.shownBefore(), begun: map[string]bool{}, seed: maphash.MakeSeed(),
 		views: map[string]map[string]version{servicesPath: nil, uploadsPath: nil}}
 	var group sync.WaitGroup
 	for _, path := range []string{servicesPath, uploadsPath} {
@@ -56,6 +56,14 @@ func (s *Etcd) Watch(ctx context.Context, changed func(services []string) error)
 			return err
 		}
 	}
+}
+
+// shownBefore are the services that were shown to have something. What one of them lost since is
+// not in the first reading of etcd, but is to be told.
+func (s *Etcd) shownBefore() map[string]bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.shown)
 }
 
 // forget drops what was remembered by revision: after a lost connection, it may be another

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"graphql-limit-count/internal/apisix"
@@ -85,6 +86,7 @@ type Reclaimer struct {
 	complaint *throttled
 	interval  time.Duration
 	changed   <-chan struct{}
+	readOnly  atomic.Bool // the store has said that it takes no writes
 
 	mu    sync.Mutex
 	lives map[string]string // the incarnation that each service was last listed with
@@ -138,6 +140,9 @@ func (r *Reclaimer) Reconcile(ctx context.Context) error {
 		incarnations[s.ID] = s.Incarnation
 	}
 	r.notice(incarnations)
+	if r.readOnly.Load() {
+		return nil // nothing can be removed or noted, however often APISIX is asked
+	}
 	var failures []error
 	for _, h := range holdings {
 		incarnation, exists := incarnations[h.serviceID]
@@ -265,7 +270,7 @@ func (r *Reclaimer) confirm(ctx context.Context, h holding) (owner, error) {
 			foreign = append(foreign, record)
 		}
 	}
-	if err := writable(r.store.Adopt(ctx, unclaimed, o.incarnation)); err != nil {
+	if err := r.writable(r.store.Adopt(ctx, unclaimed, o.incarnation)); err != nil {
 		return owner{}, err
 	}
 	if err := r.settleUpload(ctx, h.upload, &o); err != nil {
@@ -274,10 +279,11 @@ func (r *Reclaimer) confirm(ctx context.Context, h holding) (owner, error) {
 	return o, r.reclaim(ctx, h.serviceID, foreign)
 }
 
-// writable leaves out that a store takes no writes: what is in a file is for its author to
-// remove.
-func writable(err error) error {
+// writable leaves out that a store takes no writes, and notes it: what is in a file is for its
+// author to remove.
+func (r *Reclaimer) writable(err error) error {
 	if errors.Is(err, ErrReadOnly) {
+		r.readOnly.Store(true)
 		return nil
 	}
 	return err
@@ -326,7 +332,7 @@ func (r *Reclaimer) reclaim(ctx context.Context, serviceID string, records []Rec
 	r.flush(serviceID)
 	count, err := r.store.Reclaim(ctx, records)
 	if err != nil {
-		return writable(err)
+		return r.writable(err)
 	}
 	r.logger.Warn("reclaimed the decorations of a service that was deleted in APISIX",
 		zap.String("service_id", serviceID), zap.Int("decorations", count))
@@ -343,7 +349,7 @@ func (r *Reclaimer) settleUpload(ctx context.Context, upload *Schema, o *owner) 
 	case stranger:
 		return r.reclaimUpload(ctx, *upload)
 	case adopted:
-		if err := writable(r.store.AdoptSchema(ctx, *upload, o.incarnation)); err != nil {
+		if err := r.writable(r.store.AdoptSchema(ctx, *upload, o.incarnation)); err != nil {
 			return err
 		}
 	}
@@ -356,7 +362,7 @@ func (r *Reclaimer) reclaimUpload(ctx context.Context, upload Schema) error {
 	r.flush(upload.ServiceID)
 	removed, err := r.store.ReclaimSchema(ctx, upload)
 	if err != nil {
-		return writable(err)
+		return r.writable(err)
 	}
 	if removed {
 		r.logger.Warn("reclaimed the uploaded schema of a service that was deleted in APISIX",

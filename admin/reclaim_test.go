@@ -21,11 +21,13 @@ type directory struct {
 	services map[string]string // id to incarnation
 	hidden   string            // an id that listings miss
 	failure  error             // the answer to everything, when set
+	asked    int               // how often it was asked for one service
 }
 
 func (d *directory) Service(_ context.Context, id string) (apisix.Service, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.asked++
 	if d.failure != nil {
 		return apisix.Service{}, d.failure
 	}
@@ -188,4 +190,20 @@ func TestWhileAPISIXCannotBeAskedReadsAreServedAndWritesRefused(t *testing.T) {
 	require.Equal(t, http.StatusOK, e.do(http.MethodGet, decorationsPath("shop"), nil).status)
 	require.Equal(t, http.StatusOK, e.do(http.MethodGet, decorationsPath("shop", "d1"), nil).status)
 	require.Equal(t, http.StatusOK, e.do(http.MethodDelete, decorationsPath("shop", "d1"), nil).status, "removing needs no service")
+}
+
+// What is in a file can neither be removed nor noted as a service's: asking APISIX for each
+// service in every round would change nothing.
+func TestTheServicesOfAFileAreNotAskedForAgainAndAgain(t *testing.T) {
+	f := newFileFixture(t)
+	store := f.open()
+	apisix := &directory{services: map[string]string{"shop": "27"}}
+	r := NewReclaimer(ReclaimerConfig{Store: store, Models: NewModels(store, f.logger), Directory: apisix, Logger: f.logger})
+	require.NoError(t, r.Reconcile(t.Context()))
+	asked := apisix.asked
+	for range 3 {
+		require.NoError(t, r.Reconcile(t.Context()))
+	}
+	require.Equal(t, asked, apisix.asked)
+	require.Len(t, paths(t, store, "shop"), 2)
 }

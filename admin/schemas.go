@@ -99,7 +99,7 @@ func (s *Schemas) apply(ctx context.Context, services []string, uploads []Schema
 			s.takeAway(service)
 		case known && seen == versionOf(upload):
 		default:
-			failures = append(failures, s.read(ctx, service))
+			failures = append(failures, s.read(ctx, upload))
 		}
 	}
 	if err := errors.Join(failures...); err != nil {
@@ -118,23 +118,28 @@ func (s *Schemas) takeAway(service string) {
 	s.logger.Info("an uploaded schema was removed", zap.String("service_id", service))
 }
 
-// read compiles the schema of a service, which has changed, and gives it to the sink.
-func (s *Schemas) read(ctx context.Context, service string) error {
+// read compiles the schema of a service, which is listed as changed, and gives it to the sink.
+func (s *Schemas) read(ctx context.Context, listed Schema) error {
+	service := listed.ServiceID
 	upload, err := s.store.GetSchema(ctx, service)
 	switch {
 	case errors.Is(err, ErrNoSchema): // it was deleted meanwhile
 		s.takeAway(service)
 		return nil
+	case errors.Is(err, ErrDamaged):
+		// No failure of the store: one such value must neither keep a process from starting
+		// nor have all changes told again and again.
+		s.unusable(listed, err)
+		return nil
 	case err != nil:
 		return err
 	}
-	s.seen[service] = versionOf(upload)
 	schema, err := cost.ParseSchema(upload.Text)
 	if err != nil {
-		s.logger.Error("an uploaded schema cannot be used, the service keeps its last good one",
-			zap.String("service_id", service), zap.Error(err))
+		s.unusable(upload, err)
 		return nil
 	}
+	s.seen[service] = versionOf(upload)
 	if s.good[service].Equal(schema) {
 		return nil
 	}
@@ -142,4 +147,11 @@ func (s *Schemas) read(ctx context.Context, service string) error {
 	s.sink.Give(service, schema)
 	s.logger.Info("an uploaded schema is in force", zap.String("service_id", service))
 	return nil
+}
+
+// unusable leaves a service its last good schema, and says so once for each version.
+func (s *Schemas) unusable(upload Schema, err error) {
+	s.seen[upload.ServiceID] = versionOf(upload)
+	s.logger.Error("an uploaded schema cannot be used, the service keeps its last good one",
+		zap.String("service_id", upload.ServiceID), zap.Error(err))
 }
