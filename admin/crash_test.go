@@ -144,6 +144,8 @@ func TestANewStoreIsWholeOrNotThere(t *testing.T) {
 	for i := range kills {
 		path := filepath.Join(dir, fmt.Sprintf("%d.db", i))
 		command := storeProcess(t, path, roleCrash, "0")
+		_, err := command.StdinPipe() // on which it waits: it must not end before it is killed
+		require.NoError(t, err)
 		require.NoError(t, command.Start())
 		// From before the process runs to when it has opened the store.
 		time.Sleep(time.Duration(random.IntN(int(60 * time.Millisecond))))

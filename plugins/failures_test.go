@@ -170,7 +170,7 @@ func TestAConnectionThatEndsIsLogged(t *testing.T) {
 	require.Error(t, err)
 	require.True(t, route.client.Broken())
 	require.NoError(t, route.client.Close())
-	require.Eventually(t, func() bool { return strings.Contains(s.logged(t), "reading a request failed") }, time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(s.logged(t), "reading a request failed") }, settled, time.Millisecond)
 	require.Equal(t, "999999", s.route(t, `{`+plenty+`}`).send(graphQL("{a}")).costs("1").header["X-RateLimit-Remaining"])
 }
 

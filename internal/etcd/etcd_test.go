@@ -197,6 +197,8 @@ func TestAnOutageIsLoggedOnceForAllPathsAndItsEndToo(t *testing.T) {
 	put(t, client, "/routes/a", "2")
 	v.becomes(t, map[string]string{"/services/a": "2"})
 	w.becomes(t, map[string]string{"/routes/a": "2"})
+	// A recovery is logged after what was read has been told.
+	require.Eventually(t, func() bool { return logs.Len() == 2 }, patience, look)
 	require.Equal(t, []string{"etcd cannot be followed, what it held last stays in force", "etcd is followed again"},
 		[]string{logs.All()[0].Message, logs.All()[1].Message})
 	require.Contains(t, []any{"/apisix/services/", "/apisix/routes/"}, logs.All()[0].ContextMap()["path"])
