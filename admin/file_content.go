@@ -80,9 +80,14 @@ func pathID(fieldPath string, taken map[string]bool) string {
 	if len(fieldPath) <= maxIDLength && !taken[fieldPath] {
 		return fieldPath
 	}
+	return pathDigest(fieldPath)
+}
+
+// pathDigest is an id that begins like no number does.
+func pathDigest(text string) string {
 	const digits = 20
-	digest := sha256.Sum256([]byte(fieldPath))
-	return hex.EncodeToString(digest[:])[:digits]
+	digest := sha256.Sum256([]byte(text))
+	return "p" + hex.EncodeToString(digest[:])[:digits]
 }
 
 // following numbers a content as the one after last, nil for the first: what is as it was

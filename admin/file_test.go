@@ -158,7 +158,7 @@ func TestFileStoreMakesIDsOfPaths(t *testing.T) {
 	for _, r := range records {
 		ids[r.FieldPath] = r.ID
 	}
-	require.Equal(t, map[string]string{long: "9bef1ddf8889d2ef98e8", "A": "B", "B": "df7e70e5021544f4834b"}, ids)
+	require.Equal(t, map[string]string{long: "p9bef1ddf8889d2ef98e8", "A": "B", "B": "pdf7e70e5021544f4834b"}, ids)
 }
 
 func TestFileStoreDoesNotStartWithoutAGoodFile(t *testing.T) {

@@ -194,25 +194,25 @@ func (r *replacing) check(d decorations.Decoration) error {
 	return nil
 }
 
-// idMaker makes ids as stores do, a number in 20 digits, so that they sort after those of the
-// present records. It leaves out those that are taken, and makes the same ones each time.
-func idMaker(current []Record, wanted decorations.Set) func() string {
-	taken := map[string]bool{}
-	var number int64
+// idMaker makes ids of field paths, the same ones each time. They are no numbers: APISIX's Admin
+// API makes its ids of etcd's revisions and overwrites what has one of these already, so a
+// number that is above the present revision would be the id of a decoration to come. Ids that
+// are taken are left out.
+func idMaker(current []Record, wanted decorations.Set) func(fieldPath string) string {
+	taken := map[string]bool{checkName: true}
 	for _, record := range current {
 		taken[record.ID] = true
-		number = max(number, record.CreatedIndex, record.ModifiedIndex)
 	}
 	for _, d := range wanted.Decorations {
 		taken[d.ID] = true
 	}
-	return func() string {
-		for {
-			number++
-			if id := fmt.Sprintf("%020d", number); !taken[id] {
-				return id
-			}
+	return func(fieldPath string) string {
+		id := pathID(fieldPath, taken)
+		for n := 1; taken[id]; n++ {
+			id = pathDigest(fmt.Sprintf("%s %d", fieldPath, n))
 		}
+		taken[id] = true
+		return id
 	}
 }
 

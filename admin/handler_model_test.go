@@ -173,9 +173,10 @@ func TestAModelNeedsItsService(t *testing.T) {
 
 func TestMadeIDsOfAModelAreNobodyElses(t *testing.T) {
 	e := startWithSchemas(t, nil)
-	put(t, e.store, testDraft("shop", "00000000000000000002", "Query.a")) // revision 1
+	put(t, e.store, testDraft("shop", "00000000000000000002", "Query.a"))
+	long := "Query" + strings.Repeat(".abcdefghij", 6) // more than an id may have
 	r := e.do(http.MethodPut, modelPath("shop"), `[{"field_path":"Query.a"},{"field_path":"Query.b"},
-		{"field_path":"Query.c"},{"id":"00000000000000000003","field_path":"Query.d"}]`)
+		{"field_path":"Query.c"},{"id":"Query.c","field_path":"Query.d"},{"field_path":"check"},{"field_path":"`+long+`"}]`)
 	require.Equal(t, http.StatusOK, r.status, r.text)
 	records, err := e.store.List(t.Context(), "shop")
 	require.NoError(t, err)
@@ -184,10 +185,17 @@ func TestMadeIDsOfAModelAreNobodyElses(t *testing.T) {
 		paths[r.ID] = r.FieldPath
 	}
 	require.Equal(t, map[string]string{
-		"00000000000000000002": "Query.a", "00000000000000000003": "Query.d",
-		"00000000000000000004": "Query.b", "00000000000000000005": "Query.c",
-	}, paths)
-	r = e.do(http.MethodPost, decorationsPath("shop"), `{"field_path":"Query.e"}`)
+		"00000000000000000002": "Query.a", "Query.b": "Query.b", "Query.c": "Query.d",
+		pathDigest("Query.c"): "Query.c", pathDigest("check"): "check", pathDigest(long): long,
+	}, paths, "none is a number, which APISIX could make once more")
+	put(t, e.store, testDraft("shop", "Query.c", "Query.e")) // its path moves on
+	put(t, e.store, testDraft("shop", pathDigest("Query.c"), "Query.f"))
+	r = e.do(http.MethodPut, modelPath("shop"), `[{"field_path":"Query.e"},{"field_path":"Query.f"},{"field_path":"Query.c"}]`)
+	require.Equal(t, http.StatusOK, r.status, r.text)
+	record, err := e.store.Get(t.Context(), "shop", pathDigest("Query.c 1"))
+	require.NoError(t, err)
+	require.Equal(t, "Query.c", record.FieldPath)
+	r = e.do(http.MethodPost, decorationsPath("shop"), `{"field_path":"Query.g"}`)
 	require.Equal(t, http.StatusCreated, r.status, r.text)
 }
 

@@ -51,9 +51,9 @@ func (c Changes) Empty() bool {
 }
 
 // WithIDs gives the decorations their ids: one without an id takes that of the decoration of
-// current that has its field path, else one that makeID makes. It is an error when that
+// current that has its field path, else one that makeID makes for its field path. It is an error when that
 // id is another decoration's of s.
-func (s Set) WithIDs(current Set, makeID func() string) (Set, error) {
+func (s Set) WithIDs(current Set, makeID func(fieldPath string) string) (Set, error) {
 	present := current.byPath()
 	taken := map[string]string{}
 	for _, d := range s.Decorations {
@@ -68,7 +68,7 @@ func (s Set) WithIDs(current Set, makeID func() string) (Set, error) {
 			continue
 		}
 		if d.ID = present[d.FieldPath].ID; d.ID == "" {
-			d.ID = makeID()
+			d.ID = makeID(d.FieldPath)
 		}
 		if holder, ok := taken[d.ID]; ok {
 			return Set{}, fmt.Errorf("id %s is given to %s but is that of the decoration of %s, which has none in the document",

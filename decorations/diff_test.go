@@ -87,7 +87,7 @@ func TestChangesAreReadAsTheyAreWritten(t *testing.T) {
 func TestWithIDs(t *testing.T) {
 	current := parsed(t, "- {id: a, field_path: A}\n- {id: b, field_path: B}")
 	made := 0
-	makeID := func() string { made++; return "new" + strconv.Itoa(made) }
+	makeID := func(string) string { made++; return "new" + strconv.Itoa(made) }
 	set, err := parsed(t, "- {field_path: A}\n- {id: x, field_path: B}\n- field_path: C\n- field_path: D").WithIDs(current, makeID)
 	require.NoError(t, err)
 	ids := []string{}

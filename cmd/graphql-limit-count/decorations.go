@@ -232,7 +232,7 @@ func difference(cmd *cobra.Command, endpoint *endpointFlags, file *fileFlags, na
 		return decorations.Changes{}, err
 	}
 	made := 0
-	makeID := func() string { made++; return fmt.Sprintf("new %d", made) } // no id has a space
+	makeID := func(string) string { made++; return fmt.Sprintf("new %d", made) } // no id has a space
 	if _, err := wanted.WithIDs(current, makeID); err != nil {
 		return decorations.Changes{}, err // what push would be refused for
 	}

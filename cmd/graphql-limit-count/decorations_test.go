@@ -88,7 +88,7 @@ func TestDecorationsArePushedAndPulled(t *testing.T) {
 	name := file(t, "decorations.yaml", shopYAML)
 
 	const added = `+ Product.reviews  id: "reviews"  mul_arguments: ["first"]
-+ Query.products  id: "00000000000000000001"  mul_arguments: ["first"]
++ Query.products  id: "Query.products"  mul_arguments: ["first"]
 2 added, 0 changed, 0 removed, 0 unchanged
 `
 	c.requireRun(outcome{stdout: added + "nothing was written (--dry-run)\n"}, "", "push", name, "--service", "shop", "--dry-run")
@@ -103,7 +103,7 @@ decorations:
     id: reviews
     mul_arguments: [first]
   - field_path: Query.products
-    id: "00000000000000000001"
+    id: Query.products
     mul_arguments: [first]
 `, pulled.stdout)
 	c.requireRun(outcome{}, pulled.stdout, "diff", "-")
@@ -125,7 +125,7 @@ func TestDiffIsWhatPushChanges(t *testing.T) {
 	require.Equal(t, outcome{stdout: changes, err: errSilent}, difference, "a viewer may compare")
 	pushed := c.run(wanted, "push", "-")
 	require.NoError(t, pushed.err)
-	require.Equal(t, strings.ReplaceAll(changes, "+ Review\n", "+ Review  id: \"00000000000000000003\"\n"), pushed.stdout)
+	require.Equal(t, strings.ReplaceAll(changes, "+ Review\n", "+ Review  id: \"Review\"\n"), pushed.stdout)
 	c.requireRun(outcome{}, wanted, "diff", "-")
 }
 
@@ -141,12 +141,12 @@ func TestPushTranslates(t *testing.T) {
 	sdl := file(t, "schema.graphqls", strings.Replace(shopSDL, "products(first: Int): Products", `products(first: Int): Products @listSize(slicingArguments: ["first"], assumedSize: 10, sizedFields: ["nodes"]) @cost(weight: "3")`, 1))
 	pushed := c.run("", "push", sdl, "--service", "shop")
 	require.Equal(t, outcome{
-		stdout: "+ Query.products  id: \"00000000000000000001\"  add_value: 3  mul_arguments: [\"first\"]  assumed_size: 10\n1 added, 0 changed, 0 removed, 0 unchanged\n",
+		stdout: "+ Query.products  id: \"Query.products\"  add_value: 3  mul_arguments: [\"first\"]  assumed_size: 10\n1 added, 0 changed, 0 removed, 0 unchanged\n",
 		stderr: "line 1: Query.products: everything below the field is multiplied, not only below nodes\n",
 	}, pushed)
 	kong := `{"data": [{"type_path": "Product.reviews", "mul_arguments": ["first"], "add_constant": 1, "service": {"id": "s1"}}, {"type_path": "Other", "service": {"id": "s2"}}]}`
 	difference := c.run(kong, "diff", "-", "--service", "shop", "--kong-service", "s1")
-	require.Equal(t, "- Query.products  id: \"00000000000000000001\"  add_value: 3  mul_arguments: [\"first\"]  assumed_size: 10\n"+
+	require.Equal(t, "- Query.products  id: \"Query.products\"  add_value: 3  mul_arguments: [\"first\"]  assumed_size: 10\n"+
 		"+ Product.reviews  mul_arguments: [\"first\"]\n1 added, 0 changed, 1 removed, 0 unchanged\n", difference.stdout)
 	require.EqualError(t, c.run(kong, "push", "-", "--service", "shop").err, "-: read Kong's decorations: they belong to 2 services, choose one of s1, s2")
 	nothing := c.run(`type Query { a: Int @cost(weight: "-1") }`, "push", "-", "--service", "shop")
