@@ -61,7 +61,8 @@ func (n node) member(name string) (node, bool) {
 // Admin API lists them (GET /services/{service}/graphql-rate-limiting-advanced/costs), in JSON
 // or YAML. service is the id of the one of Kong's services whose decorations are wanted;
 // empty is only allowed when the document has those of one. The notes are what the
-// translation could not say. It is an error when there are no decorations of the service.
+// translation could not say. It is an error when there are no decorations of the service, or more
+// pages than the document has.
 func FromKong(text []byte, service string) (Set, []Note, error) {
 	document, err := readDocument(text)
 	if err != nil {
@@ -70,6 +71,10 @@ func FromKong(text []byte, service string) (Set, []Note, error) {
 	next, items, err := kongItems(document)
 	if err != nil {
 		return Set{}, nil, fmt.Errorf("read Kong's decorations: %w", err)
+	}
+	if next != "" { // a push of a part would remove the rest
+		return Set{}, nil, fmt.Errorf("read Kong's decorations: the document is only one page, the rest is at %.200s: "+
+			"put the %s of all pages into one", next, kongData)
 	}
 	if len(items) > MaxDecorations {
 		return Set{}, nil, fmt.Errorf("read Kong's decorations: %d are more than %d", len(items), MaxDecorations)
@@ -80,10 +85,6 @@ func FromKong(text []byte, service string) (Set, []Note, error) {
 	}
 	for _, item := range items {
 		r.item(item)
-	}
-	if next != "" {
-		r.notes = append(r.notes, Note{Where: "the document", Lost: true,
-			Text: fmt.Sprintf("it is only one page, the rest is at %.200s", next)})
 	}
 	set, err := r.finish()
 	if err != nil {

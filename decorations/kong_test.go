@@ -31,7 +31,7 @@ func TestKongIsTranslated(t *testing.T) {
 			"- field_path: Person\n  mul_arguments: [first]\n- field_path: Query.person\n  mul_arguments: []\n", ""},
 		{"one of several services", `[{"type_path": "A", "service": {"id": "s1"}}, {"type_path": "B", "service": {"id": "s2"}}, {"type_path": "C", "service": null}]`, "s2",
 			"- field_path: B\n- field_path: C\n", "line 1: C: it is global in Kong: give it to every other service too\n"},
-		{"what has no counterpart", `{"next": "/services/s/graphql-rate-limiting-advanced/costs?offset=x", "data": [
+		{"what has no counterpart", `{"data": [
 {"type_path": "A", "add_constant": -1},
 {"type_path": "B.b", "color": "red"},
 {"type_path": "C."},
@@ -49,7 +49,6 @@ line 6: B.b: not mapped: the path is decorated already, on line 3, and only one 
 line 7: D: not mapped: property "mul_arguments" validation failed: wrong type: expected array, got string
 line 8: E: not mapped: property "mul_value" validation failed: wrong type: expected number, got string
 line 9: a decoration: not mapped: it has no type_path
-the document: not mapped: it is only one page, the rest is at /services/s/graphql-rate-limiting-advanced/costs?offset=x
 `},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
@@ -66,6 +65,8 @@ func TestKongRefuses(t *testing.T) {
 	for _, c := range []struct{ rule, export, want string }{
 		{"several services", `[{"type_path": "A", "service": {"id": "s2"}}, {"type_path": "B", "service": {"id": "s1"}}]`,
 			"read Kong's decorations: they belong to 2 services, choose one of s1, s2"},
+		{"one page of several", `{"next": "/services/s/graphql-rate-limiting-advanced/costs?offset=x", "data": [{"type_path": "A"}]}`,
+			"read Kong's decorations: the document is only one page, the rest is at /services/s/graphql-rate-limiting-advanced/costs?offset=x: put the data of all pages into one"},
 		{"another document", `{"list": []}`, "read Kong's decorations: line 1: there is no member data"},
 		{"data that is no list", `{"data": 1}`, "read Kong's decorations: line 1: the decorations must be a list, not a number"},
 		{"what is no JSON", `{"data": [}`, "read Kong's decorations: invalid JSON: invalid character '}' looking for beginning of value (line 1, column 11)"},
