@@ -4,6 +4,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,7 +34,7 @@ const (
 )
 
 // ErrKilled is returned by Stop when the runner did not end by itself.
-var ErrKilled = errors.New("the runner did not end within a second of SIGTERM and was killed")
+var ErrKilled = errors.New("the runner did not end in time after SIGTERM and was killed")
 
 // Config says how the runner is started.
 type Config struct {
@@ -55,6 +56,9 @@ type Config struct {
 	APISIXAdminURL, APISIXAdminKey string
 	// Flags are further flags of run, last.
 	Flags []string
+	// StopTimeout is how long Stop waits before it kills the runner. Default StopTimeout,
+	// as APISIX does; a test that is about something else gives a busy machine longer.
+	StopTimeout time.Duration
 	// Log takes what the runner prints. Required.
 	Log io.Writer
 }
@@ -181,7 +185,7 @@ func (p *Process) Err() error {
 	return p.err
 }
 
-// Stop ends the runner as APISIX does: SIGTERM, and SIGKILL a second later. It
+// Stop ends the runner as APISIX does: SIGTERM, and SIGKILL after Config.StopTimeout. It
 // returns ErrKilled when that was needed, and the process's own failure when it
 // ended with a status other than 0. A runner that has ended already is fine.
 func (p *Process) Stop() error {
@@ -195,7 +199,7 @@ func (p *Process) Stop() error {
 	select {
 	case <-p.ended:
 		return p.err
-	case <-time.After(StopTimeout):
+	case <-time.After(cmp.Or(p.config.StopTimeout, StopTimeout)):
 		p.Kill()
 		return ErrKilled
 	}

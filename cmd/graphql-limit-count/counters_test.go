@@ -56,7 +56,7 @@ func runnerConfig(t *testing.T) runner.Config {
 	dir := t.TempDir()
 	return runner.Config{
 		Binary: asCommand(t), Socket: filepath.Join(dir, "s"), DataDir: dir,
-		AdminAddr: "127.0.0.1:0", AdminKey: "k", Log: os.Stderr,
+		AdminAddr: "127.0.0.1:0", AdminKey: "k", StopTimeout: startTimeout, Log: os.Stderr,
 	}
 }
 

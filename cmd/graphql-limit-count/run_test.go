@@ -145,7 +145,7 @@ func TestTheAdminKeyIsGeneratedOnceForItsOwnerOnly(t *testing.T) {
 	log := &bytes.Buffer{}
 	config := runner.Config{
 		Binary: asCommand(t), Socket: filepath.Join(folder, "r.sock"), DataDir: folder,
-		AdminAddr: "127.0.0.1:0", Log: log,
+		AdminAddr: "127.0.0.1:0", StopTimeout: startTimeout, Log: log,
 	}
 	p, err := runner.Start(t.Context(), config)
 	require.NoError(t, err)
