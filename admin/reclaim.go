@@ -73,8 +73,10 @@ type ReclaimerConfig struct {
 // it is written. It is removed when APISIX says that its service does not exist, or exists with
 // another incarnation. One that was written without asking APISIX has none: it is kept until
 // its service exists and then becomes that service's, unless the service was found not to exist
-// in between; then the service is newer than it, and it is removed. No other answer than a clear
-// one removes anything: not an Admin API that is unreachable or refuses the key, and not an id
+// in between; then the service is newer than it, and it is removed. One that was written after
+// the time at which its service was created, by the service's own account, is the service's
+// whatever the incarnations say: they change for all services when APISIX's configuration is
+// copied to another etcd. No other answer than a clear one removes anything: not an Admin API that is unreachable or refuses the key, and not an id
 // that is merely missing from a listing.
 type Reclaimer struct {
 	store     Store
@@ -226,6 +228,7 @@ func (h holding) suspicious(incarnation string, exists bool) bool {
 type owner struct {
 	exists      bool
 	incarnation string
+	created     int64    // when it was created, seconds since 1970; 0: it does not say
 	records     []Record // its decorations, without those that were reclaimed
 	upload      bool     // the uploaded schema that was asked about is its own
 }
@@ -254,13 +257,13 @@ func (r *Reclaimer) confirm(ctx context.Context, h holding) (owner, error) {
 	if err != nil && !errors.Is(err, apisix.ErrNotFound) {
 		return owner{}, &unaskedError{fmt.Errorf("ask APISIX for service %s: %w", h.serviceID, err)}
 	}
-	o := owner{exists: err == nil, incarnation: service.Incarnation}
+	o := owner{exists: err == nil, incarnation: service.Incarnation, created: service.CreateTime}
 	if !o.exists {
 		o.incarnation = noService
 	}
 	var foreign, unclaimed []Record
 	for _, record := range h.records {
-		switch judge(record.Incarnation, o.incarnation) {
+		switch o.judge(record.Incarnation, max(record.CreateTime, record.UpdateTime)) {
 		case adopted:
 			unclaimed = append(unclaimed, record)
 			fallthrough
@@ -298,14 +301,17 @@ const (
 	stranger                // an earlier service's
 )
 
-// judge compares the incarnation that something was written with and that of the service.
-func judge(written, service string) verdict {
+// judge compares the incarnation that something was written with, and when that was, with those
+// of the service.
+func (o *owner) judge(written string, at int64) verdict {
 	switch {
-	case written == service:
+	case written == o.incarnation:
 		return own
-	case service == "": // APISIX does not tell whose life this is
+	case o.exists && o.incarnation == "": // APISIX does not tell whose life this is
 		return own
-	case adoptable(written, service):
+	case adoptable(written, o.incarnation):
+		return adopted
+	case o.exists && o.created > 0 && at > o.created && written != noService && written != endedService:
 		return adopted
 	}
 	return stranger
@@ -345,7 +351,7 @@ func (r *Reclaimer) settleUpload(ctx context.Context, upload *Schema, o *owner) 
 	if upload == nil {
 		return nil
 	}
-	switch judge(upload.Incarnation, o.incarnation) {
+	switch o.judge(upload.Incarnation, max(upload.CreateTime, upload.UpdateTime)) {
 	case stranger:
 		return r.reclaimUpload(ctx, *upload)
 	case adopted:

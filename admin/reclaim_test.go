@@ -9,16 +9,19 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"graphql-limit-count/internal/apisix"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
 )
 
 // directory is APISIX with a will of its own: what no real Admin API does on demand.
 type directory struct {
 	mu       sync.Mutex
 	services map[string]string // id to incarnation
+	created  map[string]int64  // id to time of creation
 	hidden   string            // an id that listings miss
 	failure  error             // the answer to everything, when set
 	asked    int               // how often it was asked for one service
@@ -35,7 +38,7 @@ func (d *directory) Service(_ context.Context, id string) (apisix.Service, error
 	if !ok {
 		return apisix.Service{}, fmt.Errorf("read service %q: %w", id, apisix.ErrNotFound)
 	}
-	return apisix.Service{ID: id, Incarnation: incarnation}, nil
+	return apisix.Service{ID: id, Incarnation: incarnation, CreateTime: d.created[id]}, nil
 }
 
 func (d *directory) Services(context.Context) ([]apisix.Service, error) {
@@ -206,4 +209,45 @@ func TestTheServicesOfAFileAreNotAskedForAgainAndAgain(t *testing.T) {
 	}
 	require.Equal(t, asked, apisix.asked)
 	require.Len(t, paths(t, store, "shop"), 2)
+}
+
+// When APISIX's configuration is copied to another etcd, all indexes are other ones, but the
+// services are those that they were.
+func TestWhatWasWrittenAfterItsServiceWasCreatedIsTheServices(t *testing.T) {
+	const written = 1_700_000_000
+	for _, c := range []struct {
+		rule        string
+		incarnation string
+		created     int64
+		kept        bool
+	}{
+		{"a service that was copied keeps it", "27", written - 1, true},
+		{"one that does not say when it was created does not", "27", 0, false},
+		{"one created in the same second does not", "27", written, false},
+		{"one created later does not", "27", written + 1, false},
+		{"what was found to be nobody's stays that", noService, written - 1, false},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			store := openStore(t, t.TempDir()+"/decorations.db")
+			store.now = func() time.Time { return time.Unix(written, 0) }
+			draft := testDraft("shop", "d1", "Query.a")
+			draft.Incarnation = c.incarnation
+			put(t, store, draft)
+			_, _, err := store.PutSchema(t.Context(), Schema{ServiceID: "shop", Incarnation: c.incarnation, Text: []byte("type Query { a: Int }")})
+			require.NoError(t, err)
+			r := NewReclaimer(ReclaimerConfig{Store: store, Models: NewModels(store, zap.NewNop()), Logger: zap.NewNop(),
+				Directory: &directory{services: map[string]string{"shop": "5"}, created: map[string]int64{"shop": c.created}}})
+			require.NoError(t, r.Reconcile(t.Context()))
+			records, err := store.List(t.Context(), "shop")
+			require.NoError(t, err)
+			upload, err := store.GetSchema(t.Context(), "shop")
+			if !c.kept {
+				require.Empty(t, records)
+				require.ErrorIs(t, err, ErrNoSchema)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, []string{"5", "5"}, []string{records[0].Incarnation, upload.Incarnation}, "it is adopted")
+		})
+	}
 }

@@ -45,6 +45,10 @@ type Service struct {
 	// index. A service deleted and created again under its id has another one;
 	// an update keeps it. Empty when APISIX said neither.
 	Incarnation string
+	// CreateTime is when the service was created by its own account, in seconds since
+	// 1970, 0 where it does not say. It is copied with the service to another etcd, where
+	// indexes begin again. Not filled in a listing.
+	CreateTime int64
 	// Upstream is the upstream written into the service, nil when there is none.
 	Upstream *Upstream
 	// UpstreamID names an upstream object, empty when there is none.

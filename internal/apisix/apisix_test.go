@@ -68,7 +68,7 @@ func TestServiceBodies(t *testing.T) {
 		{
 			"without an index the creation time stands in",
 			`{"key":"/apisix/services/s","value":{"create_time":1700000000}}`,
-			Service{ID: "s", Incarnation: "t1700000000"},
+			Service{ID: "s", Incarnation: "t1700000000", CreateTime: 1700000000},
 		},
 		{
 			"without a key the id member names the service",
@@ -302,5 +302,14 @@ func TestTheBaseMayNameThePath(t *testing.T) {
 		_, err := c.Service(t.Context(), "s")
 		require.NoError(t, err)
 		c.Close()
+	}
+}
+
+func TestATimeIsWholeSecondsOrNotKnown(t *testing.T) {
+	for text, want := range map[scalar]int64{
+		"1700000000": 1700000000, "1700000000.9": 1700000000, "1.7e9": 1700000000,
+		"": 0, "-1": 0, "NaN": 0, "Inf": 0, "1e300": 0, "yesterday": 0,
+	} {
+		require.Equal(t, want, text.seconds(), text)
 	}
 }

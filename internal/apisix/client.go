@@ -127,7 +127,8 @@ func (c *Client) Service(ctx context.Context, id string) (Service, error) {
 	var s Service
 	rec, obj, err := c.object(ctx, "services", id)
 	if err == nil {
-		s = Service{ID: rec.id(obj.ID), Incarnation: rec.incarnation(obj.CreateTime), UpstreamID: string(obj.UpstreamID), Plugins: obj.Plugins}
+		s = Service{ID: rec.id(obj.ID), Incarnation: rec.incarnation(obj.CreateTime), CreateTime: obj.CreateTime.seconds(),
+			UpstreamID: string(obj.UpstreamID), Plugins: obj.Plugins}
 		s.Upstream, err = obj.Upstream.upstream()
 	}
 	if err != nil {

@@ -35,6 +35,19 @@ func (s *scalar) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
+// seconds reads a time, 0 where it is none.
+func (s scalar) seconds() int64 {
+	if whole, err := strconv.ParseInt(string(s), 10, 64); err == nil {
+		return max(whole, 0)
+	}
+	const furthest = 1 << 53 // beyond, floating point has no whole seconds
+	fraction, err := strconv.ParseFloat(string(s), 64)
+	if err != nil || !(fraction > 0 && fraction < furthest) {
+		return 0
+	}
+	return int64(fraction)
+}
+
 // record is one stored object around its value. APISIX 3 answers with the record
 // itself and lists with list and total, APISIX 2 puts both below node.
 type record struct {

@@ -9,6 +9,7 @@ import (
 // object is what is kept of one of APISIX's objects, whatever its kind.
 type object struct {
 	created, modified int64 // etcd's revisions, the Admin API's indexes
+	createTime        int64 // seconds since 1970, by the object's own account
 	serviceID         string
 	upstreamID        string
 	pluginConfigID    string
@@ -27,7 +28,7 @@ func decodeObject(of kind, value []byte, created, modified int64) *object {
 		o.err = err
 		return o
 	}
-	o.plugins = wire.Plugins
+	o.plugins, o.createTime = wire.Plugins, wire.CreateTime.seconds()
 	o.serviceID, o.upstreamID = shared(wire.ServiceID), shared(wire.UpstreamID)
 	o.pluginConfigID = shared(wire.PluginConfigID)
 	inline := wire.Upstream
@@ -53,7 +54,8 @@ func shared(id scalar) string {
 func (o *object) incarnation() string { return strconv.FormatInt(o.created, 10) }
 
 func (o *object) service(id string) Service {
-	return Service{ID: id, Incarnation: o.incarnation(), Upstream: o.upstream, UpstreamID: o.upstreamID, Plugins: o.plugins}
+	return Service{ID: id, Incarnation: o.incarnation(), CreateTime: o.createTime,
+		Upstream: o.upstream, UpstreamID: o.upstreamID, Plugins: o.plugins}
 }
 
 func (o *object) route(id string) Route {
