@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 
@@ -59,9 +60,13 @@ func Run(ctx context.Context, o Options) error {
 	}
 	defer os.RemoveAll(folder)
 
+	o.RunnerAdminAddr = cmp.Or(o.RunnerAdminAddr, DefaultRunnerAdminAddr)
+	if err := free(ctx, o.RunnerAdminAddr); err != nil {
+		return fmt.Errorf("start the runner (its admin endpoint is at --admin-listen): %w", err)
+	}
 	upstream, err := shop.Start(ctx, o.ShopAddr)
 	if err != nil {
-		return fmt.Errorf("start the demo shop: %w", err)
+		return fmt.Errorf("start the demo shop (at --upstream): %w", err)
 	}
 	defer upstream.Close()
 	socket := filepath.Join(folder, "runner.sock")
@@ -70,12 +75,12 @@ func Run(ctx context.Context, o Options) error {
 		RunnerSocket: socket, Logger: zap.NewNop(),
 	})
 	if err != nil {
-		return fmt.Errorf("start the development gateway: %w", err)
+		return fmt.Errorf("start the development gateway (at --front and --gateway-admin): %w", err)
 	}
 	defer front.Close()
 	run, err := runner.Start(ctx, runner.Config{
 		Binary: o.Binary, Server: o.Server, Socket: socket, DataDir: folder,
-		AdminAddr: cmp.Or(o.RunnerAdminAddr, DefaultRunnerAdminAddr), AdminKey: RunnerAdminKey,
+		AdminAddr: o.RunnerAdminAddr, AdminKey: RunnerAdminKey,
 		APISIXAdminURL: front.AdminURL(), APISIXAdminKey: gateway.DefaultAdminKey, Log: o.Log,
 	})
 	if err != nil {
@@ -97,4 +102,14 @@ func Run(ctx context.Context, o Options) error {
 	case <-run.Ended():
 		return fmt.Errorf("the runner ended: %w", run.Err())
 	}
+}
+
+// free tells whether an address can be listened on. A runner waits for its admin address,
+// and until it has it, whoever answers there would be told the demo's decorations.
+func free(ctx context.Context, address string) error {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if err != nil {
+		return err
+	}
+	return listener.Close()
 }
