@@ -26,12 +26,11 @@ const (
 type entry struct {
 	key      string
 	consumed int64 // in the window; of a leaky bucket, the bits of its TAT
-	previous int64 // in the window before; only of a sliding window
-	length   int64 // of the window, microseconds; only of a sliding window
 	end      int64 // when everything here is forgotten, Unix ns
-	next     int32 // place of the next entry with the same hash, else noEntry
 	kind     entryKind
 	use      uint8 // recent charges, at most maxUse, or atLimit
+	previous int64 // in the window before; only of a sliding window
+	length   int64 // of the window, microseconds; only of a sliding window
 }
 
 // live reports whether the entry holds numbers of this kind that still matter.

@@ -70,9 +70,9 @@ type LocalStats struct {
 // bound can be exceeded by at most one key per shard.
 type Local struct {
 	maxKeys   int64
-	now       func() time.Time
-	start     time.Time // first reading of now; later ones are measured from it
-	startNano int64     // start as Unix time, ns
+	now       func() time.Time // nil for time.Now
+	start     time.Time        // first reading of now; later ones are measured from it
+	startNano int64            // start as Unix time, ns
 	hash      func(string) uint64
 	shards    []shard
 	shardBits int
@@ -97,11 +97,11 @@ func NewLocal(cfg LocalConfig) *Local {
 	if cfg.SweepInterval <= 0 {
 		cfg.SweepInterval = DefaultSweepInterval
 	}
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
 	seed := maphash.MakeSeed()
-	start := cfg.Now()
+	start := time.Now()
+	if cfg.Now != nil {
+		start = cfg.Now()
+	}
 	n := shardCount(cfg.MaxKeys)
 	l := &Local{
 		maxKeys:   int64(cfg.MaxKeys),
@@ -136,16 +136,19 @@ func (l *Local) Charge(_ context.Context, key string, cost int64, q Quota) (Resu
 	hash := l.hash(key)
 	s := l.shard(hash)
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	e := s.find(hash, key)
-	if cost == 0 {
-		return e.peek(&q, now), nil
-	}
-	if e == nil {
+	var r Result
+	switch {
+	case cost == 0:
+		r = e.peek(&q, now)
+	case e == nil:
 		// The caller's text may be part of a larger buffer, which must not live on.
-		e = l.insert(s, hash, strings.Clone(key), now)
+		r = l.insert(s, hash, strings.Clone(key), now).charge(&q, cost, now)
+	default:
+		r = e.charge(&q, cost, now)
 	}
-	return e.charge(&q, cost, now), nil
+	s.mu.Unlock()
+	return r, nil
 }
 
 // Stats returns the current numbers. They are read one by one, not at one instant.
@@ -162,10 +165,23 @@ func (l *Local) Close() {
 
 // clock is the time as Unix time in nanoseconds, on the monotonic clock where Now has one.
 func (l *Local) clock() int64 {
+	if l.now == nil {
+		return l.startNano + int64(time.Since(l.start)) // reads one clock, time.Now two
+	}
 	return l.startNano + int64(l.now().Sub(l.start))
 }
 
-// shard picks by the hash's high bits: a map inside the shard uses others.
+// reading is a reading of the clock, and what clock returns for it.
+func (l *Local) reading() (time.Time, int64) {
+	now := time.Now
+	if l.now != nil {
+		now = l.now
+	}
+	reading := now()
+	return reading, l.startNano + int64(reading.Sub(l.start))
+}
+
+// shard picks by the hash's high bits: the index inside the shard uses others.
 func (l *Local) shard(hash uint64) *shard {
 	return &l.shards[hash>>(64-l.shardBits)]
 }

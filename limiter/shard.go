@@ -3,7 +3,7 @@ package limiter
 import "sync"
 
 const (
-	// noEntry ends a chain.
+	// noEntry is no place.
 	noEntry int32 = -1
 	// evictionScan is how many counters an eviction compares at most.
 	evictionScan = 64
@@ -15,46 +15,40 @@ const (
 )
 
 // shard is a part of a Local's counters behind one lock. Entries live in a slab, so that
-// the eviction hand and the sweeper can walk them; index finds one by its hash, and
-// entries of equal hash are chained.
+// the eviction hand and the sweeper can walk them; index finds one by its hash.
 type shard struct {
 	mu      sync.Mutex
-	index   map[uint64]int32
+	index   index
 	entries []entry
 	free    []int32  // unused places of entries
 	hand    int      // place that the next eviction looks at first
-	_       [56]byte // shards that different cores lock share no cache line
+	_       [40]byte // shards that different cores lock share no cache line
 }
 
 // find returns the entry of key, or nil. It is valid until the lock is released or an
 // entry is inserted.
 func (s *shard) find(hash uint64, key string) *entry {
-	at, ok := s.index[hash]
-	if !ok {
+	slots := s.index.slots()
+	if len(slots) == 0 {
 		return nil
 	}
-	for at != noEntry {
-		e := &s.entries[at]
-		if e.key == key {
-			return e
+	for at := s.index.home(uint32(hash)); ; at = s.index.after(at) {
+		switch slot := slots[at]; {
+		case slot == 0:
+			return nil
+		case slot.hash() == uint32(hash):
+			if e := &s.entries[slot.place()]; e.key == key {
+				return e
+			}
 		}
-		at = e.next
 	}
-	return nil
 }
 
 // insert adds an entry for key, which must not be there and is kept.
 func (s *shard) insert(hash uint64, key string) *entry {
-	next, ok := s.index[hash]
-	if !ok {
-		next = noEntry
-	}
 	at := s.place()
-	if s.index == nil {
-		s.index = make(map[uint64]int32)
-	}
-	s.index[hash] = at
-	s.entries[at] = entry{key: key, next: next, kind: newEntry}
+	s.index.add(hash, at)
+	s.entries[at] = entry{key: key, kind: newEntry}
 	return &s.entries[at]
 }
 
@@ -72,18 +66,7 @@ func (s *shard) place() int32 {
 // remove frees the entry at a place that is in use.
 func (s *shard) remove(hash func(string) uint64, at int32) {
 	e := &s.entries[at]
-	h := hash(e.key)
-	switch first := s.index[h]; {
-	case first != at:
-		for s.entries[first].next != at {
-			first = s.entries[first].next
-		}
-		s.entries[first].next = e.next
-	case e.next != noEntry:
-		s.index[h] = e.next
-	default:
-		delete(s.index, h)
-	}
+	s.index.remove(hash(e.key), at)
 	*e = entry{}
 	s.free = append(s.free, at)
 }
@@ -148,18 +131,12 @@ func (s *shard) shrink(hash func(string) uint64) {
 		return
 	}
 	old := s.entries
-	s.index, s.free, s.hand = make(map[uint64]int32, live), nil, 0
+	s.index, s.free, s.hand = newIndex(live), nil, 0
 	s.entries = make([]entry, 0, live)
 	for i := range old {
 		if e := &old[i]; e.kind != freeEntry {
-			h := hash(e.key)
-			next, ok := s.index[h]
-			if !ok {
-				next = noEntry
-			}
-			s.index[h] = int32(len(s.entries))
+			s.index.add(hash(e.key), int32(len(s.entries)))
 			s.entries = append(s.entries, *e)
-			s.entries[len(s.entries)-1].next = next
 		}
 	}
 }

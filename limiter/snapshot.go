@@ -72,8 +72,7 @@ func (l *Local) Save(path string) (saved int, err error) {
 }
 
 func (l *Local) writeSnapshot(w io.Writer) (saved int, err error) {
-	reading := l.now()
-	clock := l.startNano + int64(reading.Sub(l.start))
+	reading, clock := l.reading()
 	buf := append([]byte(nil), snapshotMagic...)
 	buf = binary.LittleEndian.AppendUint64(buf, uint64(reading.UnixNano()))
 	buf = binary.LittleEndian.AppendUint64(buf, uint64(clock))
@@ -133,8 +132,7 @@ func (l *Local) Restore(path string) (restored int, err error) {
 		return 0, fmt.Errorf("restoring counters from %s: %w", path, err)
 	}
 	l.reserve(count)
-	reading := l.now()
-	clock := l.startNano + int64(reading.Sub(l.start))
+	reading, clock := l.reading()
 	shift += clock - reading.UnixNano()
 	for len(records) > 0 {
 		var e entry
@@ -162,7 +160,7 @@ func (l *Local) reserve(count int) {
 		s.mu.Lock()
 		if len(s.entries) == 0 {
 			s.entries = make([]entry, 0, perShard)
-			s.index = make(map[uint64]int32, perShard)
+			s.index = newIndex(perShard)
 		}
 		s.mu.Unlock()
 	}
@@ -178,7 +176,6 @@ func (l *Local) add(e entry, now int64) bool {
 		return false
 	}
 	added := l.insert(s, hash, e.key, now)
-	e.next = added.next
 	*added = e
 	return true
 }
