@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"graphql-limit-count/cost"
 	"graphql-limit-count/decorations"
 )
 
@@ -43,7 +42,7 @@ func newFileContent(services []decorations.Service, schemas map[string][]byte) (
 		service := fileService{records: records}
 		if s.SchemaFile != "" {
 			text := schemas[s.SchemaFile]
-			if _, err := cost.ParseSchema(text); err != nil {
+			if err := checkCostable(text); err != nil {
 				return nil, fmt.Errorf("line %d: schema_file %s of service %s: %w", s.Line, s.SchemaFile, s.ServiceID, err)
 			}
 			service.schema = &Schema{ServiceID: s.ServiceID, Text: text}

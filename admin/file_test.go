@@ -171,10 +171,13 @@ func TestFileStoreDoesNotStartWithoutAGoodFile(t *testing.T) {
 		{"a missing schema", strings.Replace(fileDocument, "shop.graphql", "shp.graphql", 1), "line 2: schema_file of service shop: read FOLDER/shp.graphql: no such file or directory"},
 		{"a schema that is none", strings.Replace(fileDocument, "shop.graphql", "decorations.yaml", 1),
 			`line 2: schema_file decorations.yaml of service shop: parse schema: line 1: expected a type definition, found "services"`},
+		{"a schema without a query root", strings.Replace(fileDocument, "shop.graphql", "rootless.graphql", 1),
+			"line 2: schema_file rootless.graphql of service shop: the query root type Query is not declared"},
 		{"more than is read", fileDocument + strings.Repeat("#", 2<<20), "it has more than 2097152 bytes"},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			f := newFileFixture(t)
+			f.write("rootless.graphql", "type X { a: Int }")
 			switch c.document {
 			case "":
 				require.NoError(t, os.Remove(f.path("decorations.yaml")))

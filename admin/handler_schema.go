@@ -148,10 +148,20 @@ func checkSchema(text []byte) error {
 	case !utf8.Valid(text):
 		return refuse(http.StatusBadRequest, "invalid schema: it is not UTF-8")
 	}
-	if _, err := cost.ParseSchema(text); err != nil {
+	if err := checkCostable(text); err != nil {
 		return refuse(http.StatusBadRequest, "invalid schema: "+err.Error())
 	}
 	return nil
+}
+
+// checkCostable tells whether a schema that an operator gives can be costed by. It asks for
+// more than is asked of an upstream: here somebody reads what is wrong.
+func checkCostable(text []byte) error {
+	schema, err := cost.ParseSchema(text)
+	if err != nil {
+		return err
+	}
+	return schema.CheckComplete()
 }
 
 // formatOf tells SDL from introspection JSON, as cost.ParseSchema does.

@@ -183,6 +183,8 @@ func TestASchemaThatCannotBeUsedIsRefusedWithWhy(t *testing.T) {
 		{"broken SDL", schemaPath("shop"), "type Query {\n  a: \n}", `invalid schema: parse schema: line 3: expected a name, found "}"`},
 		{"no types", schemaPath("shop"), "directive @a on FIELD", "invalid schema: parse schema: the schema declares no types"},
 		{"a failed introspection", schemaPath("shop"), `{"errors":[{"message":"introspection is off"}]}`, "invalid schema: "},
+		{"no query root", schemaPath("shop"), "type X { a: Int }", "invalid schema: the query root type Query is not declared"},
+		{"an undeclared type", schemaPath("shop"), "type Query { a: Prodct }", "invalid schema: fields return types that are not declared: Prodct (Query.a)"},
 		{"no UTF-8", schemaPath("shop"), "type Query { a: Int } # \xff", "invalid schema: it is not UTF-8"},
 		{"a service id that is none", schemaPath("a%20b"), shopSDL, "invalid service id: it must be 1 to 64 letters, digits, points, dashes or underscores"},
 		{"too many bytes", schemaPath("shop"), strings.Repeat(" ", MaxSchemaBytes+1),

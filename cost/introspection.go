@@ -80,6 +80,7 @@ type introspectionReader struct {
 }
 
 func (in *introspectionReader) linkRoots() {
+	in.schema.queryName = in.query
 	in.schema.query = in.schema.types[in.query]
 	in.schema.mutation = in.schema.types[in.mutation]
 	in.schema.subscription = in.schema.types[in.subscription]

@@ -13,7 +13,8 @@ import (
 type Schema struct {
 	types                         map[string]*typeDefinition
 	query, mutation, subscription *typeDefinition
-	declared                      int // types, fields and arguments, repeated ones too
+	queryName                     string // of the query root type, also where it is not declared
+	declared                      int    // types, fields and arguments, repeated ones too
 }
 
 // typeDefinition is one named type; only object and interface types have fields.

@@ -32,16 +32,17 @@ func ParseSDL(sdl []byte) (*Schema, error) {
 // linkRoots resolves the root types. A schema definition names that of queries;
 // without one, extensions of the schema add to the default names.
 func (p *sdlParser) linkRoots() {
-	root := func(operation, byDefault string) *typeDefinition {
-		name := p.roots[operation]
-		if name == "" && p.roots["query"] == "" {
-			name = byDefault
+	root := func(operation, byDefault string) string {
+		if name := p.roots[operation]; name != "" || p.roots["query"] != "" {
+			return name
 		}
-		return p.schema.types[name]
+		return byDefault
 	}
-	p.schema.query = root("query", "Query")
-	p.schema.mutation = root("mutation", "Mutation")
-	p.schema.subscription = root("subscription", "Subscription")
+	s := p.schema
+	s.queryName = root("query", "Query")
+	s.query = s.types[s.queryName]
+	s.mutation = s.types[root("mutation", "Mutation")]
+	s.subscription = s.types[root("subscription", "Subscription")]
 }
 
 // sdlParser is a recursive descent parser with one token of lookahead.
