@@ -263,7 +263,7 @@ func (c *Client) checkStatus(status int, path string, body []byte) error {
 	case status == http.StatusNotFound && saysNotFound(body):
 		return ErrNotFound
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
-		return fmt.Errorf("status %d from %s: the admin key is not accepted", status, c.base+path)
+		return fmt.Errorf("status %d from %s: %w", status, c.base+path, ErrKeyRefused)
 	default:
 		return fmt.Errorf("unexpected status %d from %s", status, c.base+path)
 	}

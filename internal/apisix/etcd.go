@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 
 	"graphql-limit-count/internal/etcd"
 
@@ -18,14 +19,23 @@ const listPageKeys = 10_000
 // errBlank says that an etcd without any configuration says nothing of services.
 var errBlank = errors.New("etcd holds no configuration of APISIX at all: its data seems to be lost, or the prefix is another one")
 
+// errReplaced says that an etcd whose history went back says nothing of what it does not have.
+var errReplaced = errors.New("etcd's data was lost or replaced since this process started: what is missing in it may " +
+	"only not be there yet; restart the runner when the configuration is whole again")
+
 // Etcd reads objects from the etcd that APISIX keeps them in, one linearizable read
 // each: every write that was acknowledged before a call is in its answer. It is safe
 // for concurrent use.
 //
 // That an object is missing is believed only where etcd holds some configuration of
-// APISIX: an empty data directory, or a mistyped prefix, must not make every service
-// look deleted.
-type Etcd struct{ client *etcd.Client }
+// APISIX, and whose history has not gone back since the first answer: an empty data
+// directory, a mistyped prefix, or a configuration that is written anew object by object
+// must not make every service look deleted.
+type Etcd struct {
+	client   *etcd.Client
+	newest   atomic.Int64 // the latest revision that an answer was of
+	replaced atomic.Bool  // an answer was of an earlier revision than one before it
+}
 
 // NewEtcd returns a reader of what is stored under the client's prefix. It does no I/O.
 func NewEtcd(client *etcd.Client) *Etcd { return &Etcd{client: client} }
@@ -132,16 +142,39 @@ func (e *Etcd) object(ctx context.Context, of kind, id string) (*object, error) 
 // notBlank is an error where nothing that etcd does not have is believed.
 func (e *Etcd) notBlank(ctx context.Context) error {
 	blank, err := e.client.Blank(ctx)
-	if err == nil && blank {
-		err = errBlank
+	switch {
+	case err != nil:
+		return err
+	case blank:
+		return errBlank
+	case e.replaced.Load():
+		return errReplaced
 	}
-	return err
+	return nil
 }
 
 func (e *Etcd) get(ctx context.Context, key string, options ...clientv3.OpOption) (*clientv3.GetResponse, error) {
 	ctx, cancel := e.client.WithTimeout(ctx)
 	defer cancel()
-	return e.client.Get(ctx, key, options...)
+	before := e.newest.Load() // answers to calls at the same time may come in any order
+	answer, err := e.client.Get(ctx, key, options...)
+	if err == nil {
+		e.note(before, answer.Header.Revision)
+	}
+	return answer, err
+}
+
+// note keeps the latest revision. Reads are linearizable, so one that began after another
+// had ended is never of an earlier revision, unless the history is another one.
+func (e *Etcd) note(before, revision int64) {
+	if revision < before {
+		e.replaced.Store(true)
+	}
+	for newest := e.newest.Load(); revision > newest; newest = e.newest.Load() {
+		if e.newest.CompareAndSwap(newest, revision) {
+			return
+		}
+	}
 }
 
 // path is what stands before the ids of a kind's objects in etcd.

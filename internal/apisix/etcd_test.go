@@ -243,6 +243,14 @@ func TestNothingIsMissingForAnEtcdThatCannotSay(t *testing.T) {
 	refuses("its data seems to be lost")
 	remembered()
 
+	s.store(t, stored{"services/other": `{}`})
+	_, err = e.Service(t.Context(), "other")
+	require.NoError(t, err, "what is there is there")
+	_, err = e.Service(t.Context(), "s")
+	require.ErrorContains(t, err, "data was lost or replaced since this process started", "it may only not be there yet")
+	_, err = NewEtcd(s.client).Service(t.Context(), "s")
+	require.ErrorIs(t, err, ErrNotFound, "a process that starts now takes what is there for whole")
+
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err = e.Service(ended, "s")
