@@ -204,3 +204,32 @@ func TestAnOutageIsLoggedOnceForAllPathsAndItsEndToo(t *testing.T) {
 	require.Contains(t, []any{"/apisix/services/", "/apisix/routes/"}, logs.All()[0].ContextMap()["path"])
 	require.Equal(t, 2, logs.Len())
 }
+
+func TestAnEtcdThatIsAwayAtFirstIsSaidToHaveToldNothing(t *testing.T) {
+	t.Parallel()
+	core, logs := observer.New(zapcore.WarnLevel)
+	server := servers.RunEtcd(t)
+	require.NoError(t, server.Stop())
+	client, err := Open(Config{Endpoints: []string{server.Endpoint()}, Logger: zap.New(core)})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, client.Close()) })
+	follow(t, client, "/services/")
+	require.Eventually(t, func() bool { return logs.Len() > 0 }, patience, look)
+	require.Equal(t, "etcd cannot be followed, nothing was read from it yet", logs.All()[0].Message)
+	require.NoError(t, server.Start(t.Context()))
+	require.Eventually(t, func() bool { return logs.FilterMessage("etcd is followed again").Len() == 1 }, patience, look)
+}
+
+func TestAnEtcdWithoutConfigurationIsToldOnce(t *testing.T) {
+	t.Parallel()
+	core, logs := observer.New(zapcore.WarnLevel)
+	server := servers.RunEtcd(t)
+	client, err := Open(Config{Endpoints: []string{server.Endpoint()}, Prefix: "/apsix", Logger: zap.New(core)})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, client.Close()) })
+	follow(t, client, "/services/").becomes(t, map[string]string{})
+	follow(t, client, "/routes/").becomes(t, map[string]string{})
+	require.Equal(t, 1, logs.Len())
+	require.Equal(t, map[string]any{"prefix": "/apsix"}, logs.All()[0].ContextMap())
+	require.Contains(t, logs.All()[0].Message, "etcd holds no configuration of APISIX under the prefix")
+}

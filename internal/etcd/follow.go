@@ -81,13 +81,15 @@ func (f *follower) session(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if len(kvs) == 0 && len(f.known) > 0 {
+	if len(kvs) == 0 {
 		blank, err := f.client.Blank(ctx)
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
-		}
-		if blank {
+		case blank && len(f.known) > 0:
 			return errBlank
+		case blank:
+			f.client.outage.empty(f.client.prefix)
 		}
 	}
 	if err := f.tell(Change{Snapshot: true, Puts: kvs, Revision: revision}); err != nil {

@@ -18,6 +18,8 @@ type outage struct {
 	mu         sync.Mutex
 	failing    map[*follower]bool
 	complained time.Time
+	followed   bool // something was read before
+	blank      bool // it was told that there is no configuration
 }
 
 func newOutage(logger *zap.Logger) *outage {
@@ -32,15 +34,36 @@ func (o *outage) failed(f *follower, err error) {
 	o.failing[f] = true
 	if now := time.Now(); first || now.Sub(o.complained) >= complaintInterval {
 		o.complained = now
-		o.logger.Error("etcd cannot be followed, what it held last stays in force",
-			zap.String("path", f.client.prefix+f.path), zap.Error(err))
+		message := "etcd cannot be followed, what it held last stays in force"
+		if !o.followed {
+			message = "etcd cannot be followed, nothing was read from it yet"
+		}
+		o.logger.Error(message, zap.String("path", f.client.prefix+f.path), zap.Error(err))
 	}
 }
 
 // recovered notes that a follower follows.
 func (o *outage) recovered(f *follower) {
-	if o.forget(f) {
-		o.logger.Info("etcd is followed again")
+	last := o.forget(f)
+	o.mu.Lock()
+	o.followed = true
+	o.mu.Unlock()
+	if last {
+		// At the level of a warning, which is shown by default: whoever saw the outage begin
+		// looks for its end.
+		o.logger.Warn("etcd is followed again")
+	}
+}
+
+// empty notes, once, that there is no configuration of APISIX: a new etcd, or more likely
+// another prefix than APISIX's.
+func (o *outage) empty(prefix string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.blank {
+		o.blank = true
+		o.logger.Warn("etcd holds no configuration of APISIX under the prefix; is it APISIX's own (etcd.prefix in its config.yaml)?",
+			zap.String("prefix", prefix))
 	}
 }
 
