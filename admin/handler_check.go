@@ -21,7 +21,7 @@ type warned struct {
 // check lists the decorations that name a type, a field or an argument that the known schema
 // of the service does not have, ordered by id.
 func (h *Handler) check(ctx context.Context, c call) (int, any, error) {
-	records, err := h.current(ctx, c.serviceID)
+	records, err := h.existing(ctx, c.serviceID)
 	if err != nil {
 		return 0, nil, err
 	}

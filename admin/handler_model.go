@@ -46,7 +46,7 @@ func (h *Handler) getModel(ctx context.Context, c call) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	records, err := h.current(ctx, c.serviceID)
+	records, err := h.existing(ctx, c.serviceID)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -96,7 +96,7 @@ func (h *Handler) putModel(ctx context.Context, c call) (int, any, error) {
 		return 0, nil, err
 	}
 	if !o.exists {
-		return 0, nil, refuse(http.StatusNotFound, "service not found")
+		return 0, nil, refuse(http.StatusNotFound, noSuchService)
 	}
 	r := replacing{wanted: wanted, incarnation: o.incarnation, dryRun: dryRun}
 	_, err = h.store.Replace(ctx, c.serviceID, r.plan)

@@ -165,6 +165,12 @@ func TestAModelNeedsItsService(t *testing.T) {
 	r := e.do(http.MethodPut, modelPath("blog"), modelYAML)
 	require.Equal(t, http.StatusNotFound, r.status, r.text)
 	require.Equal(t, "service not found", r.member(memberError))
+	for _, path := range []string{modelPath("blog"), decorationsPath("blog", checkName)} {
+		r = e.do(http.MethodGet, path, nil)
+		require.Equal(t, http.StatusNotFound, r.status, path+r.text)
+		require.Equal(t, "service not found", r.member(memberError))
+	}
+	require.Equal(t, http.StatusOK, e.do(http.MethodGet, modelPath("shop"), nil).status, "a service without decorations")
 	require.Equal(t, http.StatusOK, e.do(http.MethodPut, modelPath("shop"), modelYAML).status)
 	records, err := e.store.List(t.Context(), "shop")
 	require.NoError(t, err)

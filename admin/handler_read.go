@@ -16,9 +16,11 @@ import (
 )
 
 const (
-	// readTimeout bounds how long a read waits for APISIX before it answers with what the
+	// readTimeout bounds a read as a whole: what the store and APISIX need of it together.
+	readTimeout = 3 * time.Second
+	// askTimeout bounds how long a read waits for APISIX before it answers with what the
 	// store has.
-	readTimeout = 2 * time.Second
+	askTimeout = 2 * time.Second
 	// APISIX's bounds of page_size.
 	minPageSize = 10
 	maxPageSize = 500
@@ -64,17 +66,34 @@ func (h *Handler) get(ctx context.Context, c call) (int, any, error) {
 // current returns a service's decorations, without those of a service that is gone. While
 // APISIX cannot be asked they are shown as they are stored.
 func (h *Handler) current(ctx context.Context, serviceID string) ([]Record, error) {
-	asking, cancel := context.WithTimeout(ctx, readTimeout)
+	o, err := h.shown(ctx, serviceID)
+	return o.records, err
+}
+
+// existing is current where a service that APISIX does not have is refused.
+func (h *Handler) existing(ctx context.Context, serviceID string) ([]Record, error) {
+	o, err := h.shown(ctx, serviceID)
+	if err == nil && !o.exists {
+		err = refuse(http.StatusNotFound, noSuchService)
+	}
+	return o.records, err
+}
+
+// shown is owner for reads: while APISIX cannot be asked, a service is taken to exist as it is
+// stored.
+func (h *Handler) shown(ctx context.Context, serviceID string) (owner, error) {
+	records, err := h.store.List(ctx, serviceID) // before APISIX is asked, see Reconcile
+	if err != nil || h.reclaimer == nil {
+		return owner{exists: true, records: records}, err
+	}
+	asking, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	o, err := h.owner(asking, serviceID)
-	if err == nil {
-		return o.records, nil
+	o, err := h.reclaimer.confirm(asking, holding{serviceID: serviceID, records: records})
+	if err != nil {
+		h.unasked(err)
+		return owner{exists: true, records: records}, nil
 	}
-	if h.reclaimer == nil {
-		return nil, err
-	}
-	h.unasked(err)
-	return h.store.List(ctx, serviceID)
+	return o, nil
 }
 
 // unasked notes that APISIX could not be asked.

@@ -151,7 +151,13 @@ func (s resource) dispatch(r *http.Request, c call) (int, any, error) {
 	if c.query.Has("ttl") {
 		return 0, nil, refuseTTL(c.query.Get("ttl"), s.kind)
 	}
-	return operation.serve(r.Context(), c)
+	ctx := r.Context()
+	if r.Method == http.MethodGet {
+		bounded, cancel := context.WithTimeout(ctx, readTimeout)
+		defer cancel()
+		ctx = bounded
+	}
+	return operation.serve(ctx, c)
 }
 
 // refuseTTL refuses a lifetime rather than ignore it: only etcd can keep one.

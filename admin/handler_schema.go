@@ -96,7 +96,7 @@ func (h *Handler) upload(ctx context.Context, serviceID string) (Schema, error) 
 	if err != nil || h.reclaimer == nil {
 		return upload, err
 	}
-	asking, cancel := context.WithTimeout(ctx, readTimeout)
+	asking, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	mine, err := h.reclaimer.ownsUpload(asking, upload)
 	switch {
@@ -119,7 +119,7 @@ func (h *Handler) putSchema(ctx context.Context, c call) (int, any, error) {
 		return 0, nil, err
 	}
 	if !o.exists {
-		return 0, nil, refuse(http.StatusNotFound, "service not found")
+		return 0, nil, refuse(http.StatusNotFound, noSuchService)
 	}
 	if err := checkSchema(c.text); err != nil {
 		return 0, nil, err

@@ -9,6 +9,9 @@ import (
 	"go.uber.org/zap"
 )
 
+// noSuchService refuses what is asked of a service that APISIX does not have.
+const noSuchService = "service not found"
+
 // The order of the checks below is APISIX's: of a request with several faults, its tooling
 // sees the same one reported.
 
@@ -62,7 +65,7 @@ func (h *Handler) bind(ctx context.Context, c call, object map[string]any) (owne
 		return owner{}, err
 	}
 	if !o.exists {
-		return owner{}, refuse(http.StatusNotFound, "service not found")
+		return owner{}, refuse(http.StatusNotFound, noSuchService)
 	}
 	object[memberServiceID] = c.serviceID
 	return o, checkFree(o.records, c.id, object)

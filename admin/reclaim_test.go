@@ -192,6 +192,11 @@ func TestWhileAPISIXCannotBeAskedReadsAreServedAndWritesRefused(t *testing.T) {
 	}
 	require.Equal(t, http.StatusOK, e.do(http.MethodGet, decorationsPath("shop"), nil).status)
 	require.Equal(t, http.StatusOK, e.do(http.MethodGet, decorationsPath("shop", "d1"), nil).status)
+	require.Equal(t, http.StatusOK, e.do(http.MethodGet, modelPath("shop"), nil).status)
+	d.set(func(d *directory) { d.failure = fmt.Errorf("status 401: %w", apisix.ErrKeyRefused) })
+	r := e.do(http.MethodPut, decorationsPath("shop", "d2"), `{"field_path":"Query.b"}`)
+	require.Equal(t, http.StatusServiceUnavailable, r.status)
+	require.Equal(t, "APISIX cannot be asked about the service: it refuses the key of this runner (--apisix-admin-key)", r.member(memberError))
 	require.Equal(t, http.StatusOK, e.do(http.MethodDelete, decorationsPath("shop", "d1"), nil).status, "removing needs no service")
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"net/http"
+
+	"graphql-limit-count/internal/apisix"
 )
 
 // memberError carries the text of a refusal.
@@ -59,6 +61,8 @@ func answerFor(err error) *refusal {
 		errors.As(refuse(http.StatusForbidden, ErrReadOnly.Error()), &answer)
 	case errors.Is(err, ErrTooLarge):
 		errors.As(refuse(http.StatusRequestEntityTooLarge, err.Error()), &answer)
+	case errors.Is(err, apisix.ErrKeyRefused):
+		errors.As(refuse(http.StatusServiceUnavailable, "APISIX cannot be asked about the service: it refuses the key of this runner (--apisix-admin-key)"), &answer)
 	case errors.As(err, &unasked):
 		errors.As(refuse(http.StatusServiceUnavailable, "APISIX cannot be asked about the service at the moment, try again later"), &answer)
 	case errors.Is(err, errBusy), errors.Is(err, errContended):

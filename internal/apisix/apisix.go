@@ -24,6 +24,9 @@ import (
 // different error, because what is "not found" may be cleaned up after.
 var ErrNotFound = errors.New("not found in APISIX")
 
+// ErrKeyRefused is wrapped by the errors of calls whose key APISIX's Admin API refuses.
+var ErrKeyRefused = errors.New("the admin key is not accepted")
+
 // Directory answers for APISIX at the time of the call; *[Client] and *[Etcd] are
 // directories. An error of Service, Route or Upstream wraps [ErrNotFound] only where
 // APISIX certainly has no such object.
