@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 	"unicode"
@@ -32,7 +33,7 @@ const roleViewer = "viewer"
 
 // KeysConfig says what the keys are, or in which files. A file's first line is its key,
 // without spaces around it; when the file changes, so does the key. While a changed file
-// holds none, the key it held before stays.
+// holds none, or the key of the other role, the key it held before stays.
 type KeysConfig struct {
 	// Admin is the key that allows everything, AdminFile a file with it. One of them is
 	// required.
@@ -52,6 +53,10 @@ type Keys struct {
 	admin, viewer keySource
 	// least is how many characters a key must have, from now on.
 	least atomic.Int64
+
+	mu     sync.Mutex
+	opened bool              // from now on no file may bring the key of another role
+	taken  map[string]apiKey // the keys in use, by the names of their sources
 }
 
 // keySource is where a key comes from; without a file it is always the same one.
@@ -77,7 +82,7 @@ func (s *keySource) key() apiKey {
 // OpenKeys reads the keys. No admin key, a viewer key that equals it, and a key that no
 // header could carry are errors, which show no key.
 func OpenKeys(cfg KeysConfig) (*Keys, error) {
-	k := &Keys{}
+	k := &Keys{taken: map[string]apiKey{}}
 	k.least.Store(1)
 	var err error
 	if k.admin, err = k.open("admin key", cfg.Admin, cfg.AdminFile, cfg); err != nil {
@@ -92,6 +97,9 @@ func OpenKeys(cfg KeysConfig) (*Keys, error) {
 	case sameDigest(admin.digest, k.viewer.key().digest):
 		return nil, errors.New("the viewer key is the admin key")
 	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.opened = true
 	return k, nil
 }
 
@@ -105,22 +113,44 @@ func (k *Keys) open(name, text, file string, cfg KeysConfig) (keySource, error) 
 		if source.fixed, err = k.parse(text); err != nil {
 			return source, fmt.Errorf("the %s %w", name, err)
 		}
-		return source, nil
+		return source, k.take(name, source.fixed)
 	}
 	if text != "" {
 		return source, fmt.Errorf("the %s is given twice: as text and as a file", name)
-	}
-	if err := secret.CheckMode(file); err != nil {
-		cfg.Logger.Warn("the file of a key is not kept from others", zap.String("key", name), zap.Error(err))
 	}
 	var err error
 	source.file, err = secret.OpenFile(secret.FileConfig{
 		What: "the " + name, Paths: []string{file}, Interval: keyInterval, Logger: cfg.Logger, Now: cfg.Now,
 	}, func(contents [][]byte) (apiKey, error) {
 		line, _, _ := bytes.Cut(contents[0], []byte("\n"))
-		return k.parse(strings.TrimSpace(string(line)))
+		key, err := k.parse(strings.TrimSpace(string(line)))
+		if err == nil {
+			err = k.take(name, key)
+		}
+		if err != nil {
+			return apiKey{}, err
+		}
+		// Each time: who replaces a file gives the new one a mode of its own.
+		if err := secret.CheckMode(file); err != nil {
+			cfg.Logger.Warn("the file of a key is not kept from others", zap.String("key", name), zap.Error(err))
+		}
+		return key, nil
 	})
 	return source, err
+}
+
+// take notes the key of a source. A file that is changed to the key of another role is refused:
+// whoever has that key would lose what it allows, or the other role would gain it.
+func (k *Keys) take(name string, key apiKey) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for other, taken := range k.taken {
+		if k.opened && other != name && sameDigest(taken.digest, key.digest) {
+			return fmt.Errorf("is the %s too", other)
+		}
+	}
+	k.taken[name] = key
+	return nil
 }
 
 // parse reads a key; errors continue a sentence about it.
@@ -137,8 +167,8 @@ func (k *Keys) parse(text string) (apiKey, error) {
 	return apiKey{digest: digestOf(text), characters: characters}, nil
 }
 
-// role returns whose key a text is, "" if nobody's. Two files may come to hold one key;
-// then it allows what both allow.
+// role returns whose key a text is, "" if nobody's. Should two roles have one key, it allows
+// what both allow.
 func (k *Keys) role(text string) string {
 	digest := digestOf(text)
 	viewer, admin := k.viewer.key(), k.admin.key()

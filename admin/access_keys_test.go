@@ -95,7 +95,11 @@ func TestAKeyIsReplacedWithItsFileWithinASecond(t *testing.T) {
 	require.Len(t, logs.FilterLevelExact(zap.ErrorLevel).All(), 3, "one for each reason")
 	replaceKey(t, path, "viewer", 0o600)
 	now = now.Add(keyInterval)
-	require.Equal(t, "viewer", keys.role("viewer"), "a key of both allows what both allow")
+	require.Equal(t, "viewer", keys.role("viewer"))
+	require.Equal(t, "admin", keys.role("new"), "the viewer key does not become the admin key")
+	refused := logs.FilterLevelExact(zap.ErrorLevel).All()
+	require.Len(t, refused, 4)
+	require.Equal(t, "read the admin key in "+path+": is the viewer key too", refused[3].ContextMap()["error"])
 }
 
 func TestAFileOfAKeyThatEverybodyReadsIsToldOf(t *testing.T) {
@@ -107,6 +111,21 @@ func TestAFileOfAKeyThatEverybodyReadsIsToldOf(t *testing.T) {
 	require.Equal(t, 1, logs.Len())
 	require.Equal(t, map[string]any{"key": "viewer key",
 		"error": public + " has the mode 0644: others than its owner may read or write it; chmod go-w,o= " + public}, logs.All()[0].ContextMap())
+}
+
+func TestAKeyFileThatComesWithAnOpenModeIsToldOf(t *testing.T) {
+	path, now := keyFile(t, "a"), time.Unix(1000, 0)
+	core, logs := observer.New(zap.WarnLevel)
+	keys, err := OpenKeys(KeysConfig{AdminFile: path, Logger: zap.New(core), Now: func() time.Time { return now }})
+	require.NoError(t, err)
+	require.Zero(t, logs.Len())
+	replaceKey(t, path, "b", 0o644)
+	for range 3 {
+		now = now.Add(keyInterval)
+		require.Equal(t, "admin", keys.role("b"))
+	}
+	require.Equal(t, 1, logs.Len())
+	require.Equal(t, "the file of a key is not kept from others", logs.All()[0].Message)
 }
 
 func TestBeyondLoopbackEachKeyHasSixteenCharacters(t *testing.T) {
