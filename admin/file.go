@@ -17,8 +17,12 @@ const (
 	// defaultFilePoll is FileConfig.PollInterval where it is not set.
 	defaultFilePoll = 500 * time.Millisecond
 	// settleShare is which part of the poll interval a changed file must stay as it is before
-	// it counts: an editor that writes in place shows halves, which may read well.
+	// it counts, and settleAge how old its time must be then: who writes in place shows
+	// halves, which may read well and cost less.
 	settleShare = 5
+	settleAge   = 300 * time.Millisecond
+	// maxShownServices is how many services a line of the log names.
+	maxShownServices = 20
 )
 
 // FileConfig holds the settings of a File.
@@ -34,8 +38,9 @@ type FileConfig struct {
 // mode: decorations are deployed as the routes are. The file is a document of
 // decorations.ParseServices; the schema files that it names are relative to its folder.
 //
-// Watch looks at the files and takes over what changed, whole: a file that is being written, is
-// bad, or is gone leaves the last good content in force. Files that are replaced by renaming and
+// Watch looks at the files and takes over what changed, whole: a file that was written just now,
+// is bad, or is gone leaves the last good content in force. A half that reads well and rests
+// cannot be told from what was meant. Files that are replaced by renaming and
 // symbolic links to others (as of a Kubernetes ConfigMap) are followed. Without Watch the
 // content stays that of OpenFile.
 //
@@ -45,6 +50,9 @@ type File struct {
 	poll    time.Duration
 	logger  *zap.Logger
 	current atomic.Pointer[fileContent]
+
+	// wait lets time pass, and tells whether it did before ctx was done.
+	wait func(ctx context.Context, length time.Duration) bool
 
 	mu   sync.Mutex   // of reloading
 	seen *fileReading // what was read last, good or bad
@@ -59,7 +67,7 @@ func OpenFile(_ context.Context, path string, cfg FileConfig) (*File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the decorations in %s: %w", path, err)
 	}
-	f := &File{path: absolute, poll: cfg.PollInterval, logger: cfg.Logger}
+	f := &File{path: absolute, poll: cfg.PollInterval, logger: cfg.Logger, wait: waitFor}
 	if f.poll <= 0 {
 		f.poll = defaultFilePoll
 	}
@@ -107,13 +115,11 @@ func (f *File) reload(ctx context.Context) {
 		f.seen = first
 		return
 	}
-	select {
-	case <-ctx.Done():
+	if !f.wait(ctx, max(f.poll/settleShare, first.unsettled())) {
 		return
-	case <-time.After(f.poll / settleShare):
 	}
 	second := readFiles(f.path, first)
-	if second.sum != first.sum {
+	if second.sum != first.sum || !second.sameFiles(first) {
 		return // still being written; the next look tells
 	}
 	f.seen = second
@@ -123,7 +129,22 @@ func (f *File) reload(ctx context.Context) {
 			zap.String("file", f.path), zap.Error(err))
 		return
 	}
-	f.current.Store(content.following(f.current.Load()))
+	last := f.current.Load()
+	if emptied := content.emptied(last); len(emptied) > 0 {
+		f.logger.Warn("the file has no decorations of services any more that it had some of: their queries cost what an undecorated service's do",
+			zap.String("file", f.path), zap.Int("services", len(emptied)),
+			zap.Strings("service_ids", emptied[:min(len(emptied), maxShownServices)]))
+	}
+	f.current.Store(content.following(last))
+}
+
+func waitFor(ctx context.Context, length time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(length):
+		return true
+	}
 }
 
 // List returns the decorations of a service, ordered by id.

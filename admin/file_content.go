@@ -149,6 +149,17 @@ func (s *fileService) follow(last fileService, number int64) (changed bool) {
 	return changed
 }
 
+// emptied are the services that have no decorations any more and had some in last.
+func (c *fileContent) emptied(last *fileContent) []string {
+	var emptied []string
+	for _, id := range last.ids() {
+		if len(last.services[id].records) > 0 && len(c.services[id].records) == 0 {
+			emptied = append(emptied, id)
+		}
+	}
+	return emptied
+}
+
 // ids are the services, in their order.
 func (c *fileContent) ids() []string { return slices.Sorted(maps.Keys(c.services)) }
 

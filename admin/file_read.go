@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"graphql-limit-count/decorations"
@@ -81,7 +83,12 @@ func resolve(document, name string) string {
 // file reads one file of at most limit bytes and keeps its stamp.
 func (r *fileReading) file(path string, limit int64) ([]byte, error) {
 	r.stamps[path] = nil
-	info, err := os.Stat(path) // before the content, so that a change in between is seen later
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // to open a pipe could block
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, reason(err))
+	}
+	defer file.Close()
+	info, err := file.Stat() // before the content, so that a change in between is seen later
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", path, reason(err))
 	}
@@ -89,11 +96,6 @@ func (r *fileReading) file(path string, limit int64) ([]byte, error) {
 	if !info.Mode().IsRegular() { // a pipe would block
 		return nil, fmt.Errorf("read %s: it is no regular file", path)
 	}
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", path, reason(err))
-	}
-	defer file.Close()
 	text, err := io.ReadAll(io.LimitReader(file, limit+1))
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", path, reason(err))
@@ -130,11 +132,33 @@ func (r *fileReading) unchanged() bool {
 		now, err := os.Stat(path)
 		switch {
 		case err != nil && before == nil:
-		case err != nil || before == nil,
-			!os.SameFile(before, now), before.Size() != now.Size(), !before.ModTime().Equal(now.ModTime()),
-			r.at.Sub(before.ModTime()) < racyAge:
+		case err != nil, !sameStamp(before, now), r.at.Sub(before.ModTime()) < racyAge:
 			return false
 		}
 	}
 	return true
+}
+
+// sameFiles reports whether two readings found the same files, none written in between.
+func (r *fileReading) sameFiles(other *fileReading) bool {
+	return maps.EqualFunc(r.stamps, other.stamps, sameStamp)
+}
+
+func sameStamp(a, b fs.FileInfo) bool {
+	if a == nil || b == nil {
+		return a == nil && b == nil
+	}
+	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
+}
+
+// unsettled is for how long the files must stay as they are until all of them are settleAge
+// old. Times that are in the future say no more than that they are not old.
+func (r *fileReading) unsettled() time.Duration {
+	longest := time.Duration(0)
+	for _, info := range r.stamps {
+		if info != nil {
+			longest = max(longest, min(settleAge-r.at.Sub(info.ModTime()), settleAge))
+		}
+	}
+	return longest
 }

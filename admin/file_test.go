@@ -10,7 +10,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
@@ -56,6 +58,15 @@ func (f *fileFixture) write(name, text string) {
 	temporary := f.path(name + ".new")
 	require.NoError(f.t, os.WriteFile(temporary, []byte(text), 0o600))
 	require.NoError(f.t, os.Rename(temporary, f.path(name)))
+}
+
+// append writes in place, as editors and shells do.
+func (f *fileFixture) append(name, text string) {
+	f.t.Helper()
+	file, err := os.OpenFile(f.path(name), os.O_APPEND|os.O_WRONLY, 0)
+	require.NoError(f.t, err)
+	_, err = file.WriteString(text)
+	require.NoError(f.t, errors.Join(err, file.Close()))
 }
 
 func (f *fileFixture) open() *File {
@@ -221,7 +232,71 @@ func TestFileStoreFollowsChanges(t *testing.T) {
 	require.Empty(t, paths(t, store, "blog"))
 	_, err = store.GetSchema(t.Context(), "shop")
 	require.ErrorIs(t, err, ErrNoSchema)
-	require.Empty(t, f.logs.All())
+	require.Equal(t, 1, f.logs.Len(), "all is well but for decorations that are gone")
+	entry := f.logs.All()[0]
+	require.Equal(t, zap.WarnLevel, entry.Level)
+	require.Equal(t, map[string]any{"file": f.path("decorations.yaml"), "services": int64(2),
+		"service_ids": []any{"blog", "shop"}}, entry.ContextMap())
+}
+
+// A half of a document may read well, and cost less than the whole.
+func TestFileStoreWaitsForAFileThatIsBeingWritten(t *testing.T) {
+	const half, rest = "service_id: shop\ndecorations:\n  - field_path: A\n", "  - field_path: B\n"
+	now := time.Now()
+	for _, c := range []struct {
+		rule  string
+		write func(f *fileFixture) // between two looks
+		want  []string
+	}{
+		{"left alone", func(*fileFixture) {}, []string{"A"}},
+		{"written to", func(f *fileFixture) { f.append("decorations.yaml", rest) }, []string{"Query.products", "Product.reviews"}},
+		{"written again as it was", func(f *fileFixture) {
+			require.NoError(f.t, os.Chtimes(f.path("decorations.yaml"), now, now.Add(time.Second)))
+		}, []string{"Query.products", "Product.reviews"}},
+		{"replaced by a copy", func(f *fileFixture) { f.write("decorations.yaml", half) }, []string{"Query.products", "Product.reviews"}},
+		{"gone", func(f *fileFixture) { require.NoError(f.t, os.Remove(f.path("decorations.yaml"))) }, []string{"Query.products", "Product.reviews"}},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			f := newFileFixture(t)
+			store := f.open()
+			require.NoError(t, os.WriteFile(f.path("decorations.yaml"), []byte(half), 0o600))
+			store.wait = func(_ context.Context, length time.Duration) bool {
+				c.write(f)
+				require.LessOrEqual(t, length, settleAge)
+				return true
+			}
+			store.reload(t.Context())
+			require.Equal(t, c.want, paths(t, store, "shop"))
+			c.write = func(*fileFixture) {} // it rests from here on
+			store.reload(t.Context())
+			if c.rule == "written to" {
+				require.Equal(t, []string{"A", "B"}, paths(t, store, "shop"))
+			}
+		})
+	}
+}
+
+func TestAFileIsUnsettledUntilItIsOldEnough(t *testing.T) {
+	f := newFileFixture(t)
+	f.write("decorations.yaml", "service_id: shop\ndecorations: [{field_path: A}]")
+	written := time.Unix(1_700_000_000, 0)
+	require.NoError(t, os.Chtimes(f.path("decorations.yaml"), written, written))
+	reading := readFiles(f.path("decorations.yaml"), nil)
+	for age, want := range map[time.Duration]time.Duration{
+		0: 300 * time.Millisecond, 100 * time.Millisecond: 200 * time.Millisecond, 300 * time.Millisecond: 0, time.Hour: 0,
+		-time.Hour: 300 * time.Millisecond,
+	} {
+		reading.at = written.Add(age)
+		require.Equal(t, want, reading.unsettled(), age.String())
+	}
+}
+
+func TestFileStoreDoesNotWaitForAPipe(t *testing.T) {
+	f := newFileFixture(t)
+	require.NoError(t, os.Remove(f.path("decorations.yaml")))
+	require.NoError(t, syscall.Mkfifo(f.path("decorations.yaml"), 0o600))
+	_, err := OpenFile(t.Context(), f.path("decorations.yaml"), FileConfig{Logger: zap.NewNop()})
+	require.ErrorContains(t, err, "it is no regular file")
 }
 
 func TestFileStoreFollowsLinksAndWritesInPlace(t *testing.T) {
