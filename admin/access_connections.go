@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"net"
 	"net/http"
+	"net/netip"
 	"sync"
 )
 
@@ -14,24 +15,28 @@ import (
 const maxStrangers = 256
 
 // connections bounds how many connections are open without a key. A new one is always taken,
-// and the one that has waited longest is closed for it: who opens many, or sends slowly,
-// closes his own, and who has a key gets in, is known by it a moment later, and stays.
+// and one is closed for it: of the client that has most of them, the one that has waited
+// longest. So who opens many, or sends slowly, closes his own, and who has a key gets in, is
+// known by it a moment later, and stays.
 type connections struct {
 	mu        sync.Mutex
 	open      map[net.Conn]*connection
 	strangers *queue.List // of *connection, longest waiting first
+	// waiting counts the strangers of each client that has any.
+	waiting map[netip.Prefix]int
 }
 
 // connection is one that is open.
 type connection struct {
-	of   *connections
-	conn net.Conn
+	of     *connections
+	conn   net.Conn
+	client netip.Prefix
 	// place is its place among the strangers, nil while a request with a key is served.
 	place *queue.Element
 }
 
 func newConnections() *connections {
-	return &connections{open: map[net.Conn]*connection{}, strangers: queue.New()}
+	return &connections{open: map[net.Conn]*connection{}, strangers: queue.New(), waiting: map[netip.Prefix]int{}}
 }
 
 type (
@@ -43,22 +48,50 @@ type (
 func (c *connections) accepted(ctx context.Context, conn net.Conn) context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	made := &connection{of: c, conn: conn}
+	made := &connection{of: c, conn: conn, client: clientOf(conn.RemoteAddr().String())}
 	c.open[conn] = made
 	c.await(made)
 	return context.WithValue(ctx, connectionKey{}, made)
 }
 
-// await puts a connection at the end of the strangers and closes the first when they are too
-// many. The caller has locked c.
+// await puts a connection at the end of the strangers and closes one when they are too many.
+// The caller has locked c.
 func (c *connections) await(conn *connection) {
 	if conn.place != nil {
 		c.strangers.MoveToBack(conn.place)
 		return
 	}
 	conn.place = c.strangers.PushBack(conn)
+	c.waiting[conn.client]++
 	if c.strangers.Len() > maxStrangers {
-		c.drop(c.strangers.Front().Value.(*connection))
+		c.drop(c.superfluous())
+	}
+}
+
+// superfluous is the stranger to close: the first of the client that has most, and of
+// several such clients the first of all. It looks at maxStrangers+1 at most. The caller has
+// locked c, and there is a stranger.
+func (c *connections) superfluous() *connection {
+	most := 0
+	for _, count := range c.waiting {
+		most = max(most, count)
+	}
+	place := c.strangers.Front()
+	for c.waiting[place.Value.(*connection).client] < most {
+		place = place.Next()
+	}
+	return place.Value.(*connection)
+}
+
+// leave takes a connection out of the strangers if it is one. The caller has locked c.
+func (c *connections) leave(conn *connection) {
+	if conn.place == nil {
+		return
+	}
+	c.strangers.Remove(conn.place)
+	conn.place = nil
+	if c.waiting[conn.client]--; c.waiting[conn.client] == 0 {
+		delete(c.waiting, conn.client)
 	}
 }
 
@@ -75,10 +108,7 @@ func (c *connections) drop(conn *connection) {
 // forget takes a connection out. The caller has locked c.
 func (c *connections) forget(conn *connection) {
 	delete(c.open, conn.conn)
-	if conn.place != nil {
-		c.strangers.Remove(conn.place)
-		conn.place = nil
-	}
+	c.leave(conn)
 }
 
 // changed is http.Server.ConnState.
@@ -120,10 +150,7 @@ func keepConnection(ctx context.Context) {
 	}
 	conn.of.mu.Lock()
 	defer conn.of.mu.Unlock()
-	if conn.place != nil {
-		conn.of.strangers.Remove(conn.place)
-		conn.place = nil
-	}
+	conn.of.leave(conn)
 }
 
 // stopping is closed when the server of a request stops; nil means never.

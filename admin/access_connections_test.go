@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -42,8 +43,11 @@ func TestStrangersCannotCrowdOutWhoHasAKey(t *testing.T) {
 // closing is a connection that tells whether it was closed.
 type closing struct {
 	net.Conn
+	remote net.TCPAddr
 	closed bool
 }
+
+func (c *closing) RemoteAddr() net.Addr { return &c.remote }
 
 func (c *closing) Close() error {
 	c.closed = true
@@ -57,9 +61,12 @@ type crowd struct {
 	ctxs  []context.Context
 }
 
-func (c *crowd) accept(n int) {
+func (c *crowd) accept(n int) { c.acceptFrom(n, "192.0.2.1") }
+
+// acceptFrom accepts connections of one address.
+func (c *crowd) acceptFrom(n int, address string) {
 	for range n {
-		conn := &closing{}
+		conn := &closing{remote: net.TCPAddr{IP: net.ParseIP(address), Port: 1024 + len(c.conns)}}
 		c.conns = append(c.conns, conn)
 		c.ctxs = append(c.ctxs, c.of.accepted(context.Background(), conn))
 	}
@@ -99,6 +106,52 @@ func TestTheStrangerThatWaitedLongestIsClosedForANewOne(t *testing.T) {
 	require.Equal(t, []int{1, 2, 4}, c.closed())
 	require.Len(t, c.of.open, maxStrangers)
 	require.Equal(t, maxStrangers, c.of.strangers.Len())
+}
+
+// TestAFloodDoesNotCloseTheConnectionOfAnother: an operator's client pauses between connecting
+// and its request, for as long as a flooder needs for some thousands of connections.
+func TestAFloodDoesNotCloseTheConnectionOfAnother(t *testing.T) {
+	for _, flooder := range []func(i int) string{
+		func(int) string { return "198.51.100.7" },
+		func(i int) string { return fmt.Sprintf("2001:db8::%x", i+1) }, // one network of 64 bits
+		func(i int) string { return fmt.Sprintf("198.51.100.%d", i%100) },
+	} {
+		c := &crowd{of: newConnections()}
+		c.acceptFrom(1, "192.0.2.1")
+		for i := range 5000 {
+			c.acceptFrom(1, flooder(i))
+		}
+		require.False(t, c.conns[0].closed)
+		require.Equal(t, maxStrangers, c.of.strangers.Len())
+		c.serve(0, func(ctx context.Context) { keepConnection(ctx) })
+		require.False(t, c.conns[0].closed)
+		require.Len(t, c.closed(), 5001-maxStrangers)
+	}
+}
+
+// TestAmongClientsWithAsManyTheFirstIsClosed: what no count tells apart goes by age.
+func TestAmongClientsWithAsManyTheFirstIsClosed(t *testing.T) {
+	c := &crowd{of: newConnections()}
+	for i := range maxStrangers + 2 {
+		c.acceptFrom(1, fmt.Sprintf("10.0.%d.%d", i>>8, i&255))
+	}
+	require.Equal(t, []int{0, 1}, c.closed())
+	c.acceptFrom(1, "10.0.0.200") // its second
+	require.Equal(t, []int{0, 1, 200}, c.closed())
+	for i, conn := range c.conns {
+		if !conn.closed {
+			c.of.changed(c.conns[i], http.StateClosed)
+		}
+	}
+	require.Empty(t, c.of.waiting)
+	require.Empty(t, c.of.open)
+}
+
+func BenchmarkAcceptingAFlood(b *testing.B) {
+	c := newConnections()
+	for i := 0; b.Loop(); i++ {
+		c.accepted(b.Context(), &closing{remote: net.TCPAddr{IP: net.IPv4(10, 0, byte(i>>8), byte(i)), Port: 1}})
+	}
 }
 
 func TestARequestWithAKeyKeepsItsConnectionUntilItIsServed(t *testing.T) {
