@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"graphql-limit-count/ci/servers"
+	"graphql-limit-count/decorations"
 	"graphql-limit-count/internal/etcd"
 
 	"github.com/stretchr/testify/require"
@@ -166,6 +167,23 @@ func TestWhatOtherProgramsWroteWronglyHidesNothing(t *testing.T) {
 		used = append(used, d.FieldPath)
 	}
 	require.Equal(t, []string{"Query.good", "Query.t"}, used)
+	s.set(decorationKey+"a-second", `{"field_path":"Query.good"}`)
+	records, err = s.List(t.Context(), "shop")
+	require.NoError(t, err)
+	set := writableSet("shop", records)
+	text, err := set.JSON()
+	require.NoError(t, err)
+	back, err := decorations.Parse(text)
+	require.NoError(t, err, "what is shown can be sent back")
+	require.Len(t, back.Decorations, 2)
+	require.Len(t, set.LeftOut, 7)
+	require.Equal(t, "decoration \"a-second\" of Query.good is left out, it is without effect and a push removes it: "+
+		"decoration \"good\" of the same field_path counts", set.LeftOut[0].String())
+	text, err = set.YAML()
+	require.NoError(t, err)
+	require.Contains(t, string(text), "# decoration \"weight\" of Query.w is left out, it is without effect and a push removes it: invalid configuration: ")
+	_, err = decorations.Parse(text)
+	require.NoError(t, err)
 	put(t, s, testDraft("shop", "text", "Query.text")) // it can be put right
 	require.NoError(t, s.Delete(t.Context(), "shop", "null"))
 }

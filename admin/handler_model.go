@@ -50,7 +50,7 @@ func (h *Handler) getModel(ctx context.Context, c call) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	set := setOf(c.serviceID, records)
+	set := writableSet(c.serviceID, records)
 	if yaml {
 		text, err := set.YAML()
 		return http.StatusOK, document{yamlType, text}, err
@@ -78,6 +78,47 @@ func setOf(serviceID string, records []Record) decorations.Set {
 		list[i] = decorations.Decoration{ID: r.ID, FieldPath: r.FieldPath, Value: r.Value}
 	}
 	return decorations.NewSet(serviceID, list)
+}
+
+// writableSet is setOf without what a document cannot be sent back with: records that are not
+// valid, which only other programs can have written, and of several with one path all but the
+// last, which is the one that counts.
+func writableSet(serviceID string, records []Record) decorations.Set {
+	last, faults := make(map[string]string, len(records)), make([]error, len(records))
+	for i, r := range records {
+		if faults[i] = writable(r); faults[i] == nil {
+			last[r.FieldPath] = r.ID
+		}
+	}
+	var good []Record
+	var out []decorations.LeftOut
+	for i, r := range records {
+		err := faults[i]
+		if err == nil && last[r.FieldPath] != r.ID {
+			err = fmt.Errorf("decoration %q of the same field_path counts", last[r.FieldPath])
+		}
+		if err != nil {
+			out = append(out, decorations.LeftOut{ID: r.ID, FieldPath: r.FieldPath, Why: err.Error()})
+			continue
+		}
+		good = append(good, r)
+	}
+	set := setOf(serviceID, good)
+	set.LeftOut = out
+	return set
+}
+
+// writable tells why a record could not be written as it is.
+func writable(r Record) error {
+	if _, err := costDecoration(r); err != nil {
+		return err
+	}
+	object, err := decodeObject(r.Value)
+	if err != nil {
+		return err
+	}
+	object[memberID], object[memberServiceID] = r.ID, r.ServiceID
+	return checkDecoration(object)
 }
 
 // putModel makes the decorations of a service those of a document, all or nothing, and

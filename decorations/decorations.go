@@ -45,6 +45,8 @@ type Set struct {
 	ServiceID string
 	// Decorations have different ids (those that have one) and different field paths.
 	Decorations []Decoration
+	// LeftOut are those that the admin endpoint left out; Parse does not fill it in.
+	LeftOut []LeftOut
 }
 
 // Decoration is one of a set.

@@ -73,7 +73,7 @@ func (s Set) YAML() ([]byte, error) {
 		}
 		list.Content = append(list.Content, item)
 	}
-	root := &yaml.Node{Kind: yaml.MappingNode}
+	root := &yaml.Node{Kind: yaml.MappingNode, HeadComment: s.leftOutComment()}
 	if s.ServiceID != "" {
 		root.Content = append(root.Content, text(memberServiceID), text(s.ServiceID))
 	}
@@ -175,7 +175,11 @@ func (s Set) JSON() ([]byte, error) {
 		}
 		out.Write(object)
 	}
-	out.WriteString("]}")
+	out.WriteByte(']')
+	if len(s.LeftOut) > 0 {
+		fmt.Fprintf(&out, ",%q:%s", memberLeftOut, jsonText(s.LeftOut))
+	}
+	out.WriteByte('}')
 	var indented bytes.Buffer
 	if err := json.Indent(&indented, out.Bytes(), "", strings.Repeat(" ", yamlIndent)); err != nil {
 		return nil, fmt.Errorf("write decorations: %w", err)

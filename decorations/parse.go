@@ -48,6 +48,7 @@ func readSet(document node) (Set, error) {
 				set.ServiceID = id
 			case memberDecorations:
 				list, found = m.value, true
+			case memberLeftOut:
 			default:
 				return Set{}, faultf(m.line, "unknown member %.80q: a set has %s and %s", m.name, memberDecorations, memberServiceID)
 			}

@@ -91,6 +91,7 @@ func newPull() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			warnLeftOut(cmd, set)
 			text, err := set.YAML()
 			if err != nil {
 				return err
@@ -101,6 +102,13 @@ func newPull() *cobra.Command {
 	}
 	endpoint.add(cmd)
 	return cmd
+}
+
+// warnLeftOut tells what the store holds that is no valid decoration.
+func warnLeftOut(cmd *cobra.Command, set decorations.Set) {
+	for _, l := range set.LeftOut {
+		fmt.Fprintln(cmd.ErrOrStderr(), "warning: "+l.String())
+	}
 }
 
 // fileFlags say how a file with decorations is read.
@@ -199,11 +207,11 @@ func newDiff() *cobra.Command {
 			if err != nil {
 				return trouble{err}
 			}
-			if changes.Empty() {
-				return nil
-			}
 			if _, err := fmt.Fprint(cmd.OutOrStdout(), changes); err != nil {
 				return trouble{err}
+			}
+			if changes.Empty() {
+				return nil
 			}
 			return errSilent
 		},
@@ -231,6 +239,8 @@ func difference(cmd *cobra.Command, endpoint *endpointFlags, file *fileFlags, na
 	if err != nil {
 		return decorations.Changes{}, err
 	}
+	warnLeftOut(cmd, current)
+	current = current.Whole()
 	made := 0
 	makeID := func(string) string { made++; return fmt.Sprintf("new %d", made) } // no id has a space
 	if _, err := wanted.WithIDs(current, makeID); err != nil {

@@ -61,9 +61,12 @@ func (f *suggestFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "# %d decorations suggested for %s. Review them, then push this file:\n"+
-		"#   graphql-limit-count decorations push --service ID FILE\n%s",
-		len(set.Decorations), strings.ReplaceAll(source, "\n", " "), yaml)
+	command := "graphql-limit-count decorations push FILE"
+	if f.service == "" { // else the file says it
+		command += " --service ID"
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "# %d decorations suggested for %s. Review them, then push this file:\n#   %s\n%s",
+		len(set.Decorations), strings.ReplaceAll(source, "\n", " "), command, yaml)
 	return err
 }
 

@@ -132,20 +132,22 @@ func (r *Refusal) Error() string {
 	return fmt.Sprintf("the admin endpoint answers %d: %s", r.Status, r.Message)
 }
 
-// Pull returns a service's decorations, ordered by field path. A refusal is a *Refusal.
+// Pull returns a service's decorations, ordered by field path, and what was left out of them. A refusal is a *Refusal.
 func (c *Client) Pull(ctx context.Context, serviceID string) (decorations.Set, error) {
 	text, err := c.do(ctx, http.MethodGet, serviceID, url.Values{"format": {"json"}}, nil)
 	if err != nil {
 		return decorations.Set{}, fmt.Errorf("pull the decorations of service %s: %w", serviceID, err)
 	}
-	// Not decorations.Parse: what other means put into the store should be shown as it is.
 	var answer struct {
 		Decorations []decorations.Decoration `json:"decorations"`
+		LeftOut     []decorations.LeftOut    `json:"left_out"`
 	}
 	if err := json.Unmarshal(text, &answer); err != nil {
 		return decorations.Set{}, fmt.Errorf("pull the decorations of service %s: read the answer: %w", serviceID, err)
 	}
-	return decorations.NewSet(serviceID, answer.Decorations), nil
+	set := decorations.NewSet(serviceID, answer.Decorations)
+	set.LeftOut = answer.LeftOut
+	return set, nil
 }
 
 // Push makes a service's decorations those of the set, all or nothing, and returns what that
