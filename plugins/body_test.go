@@ -113,6 +113,9 @@ func TestContentTypes(t *testing.T) {
 		"", "text/plain", "application/jsonx", "application/json+x", "xapplication/json", "application/graphql-response+json",
 		"application/x-www-form-urlencoded", "application/json, application/graphql", "multipart/form-data; boundary=x",
 		"application/json; charset=utf-7", "application/json; charset=utf-8; charset=utf-16", "application/graphql; CHARSET=iso-8859-1",
+		"application/json; charset*=utf-7''", "application/json; charset*=utf-8''utf-7", "application/json; charset*0=utf-; charset*1=7",
+		"application/json; charset=utf-8; Charset*=utf-7''", "application/json; charset *=utf-7", "application/json; (x) charset=utf-7",
+		"application/json; x=\"charset=utf-7\"", "application/json; x=1, application/x-www-form-urlencoded", "application/json; charset",
 	} {
 		t.Run("not "+refused, func(t *testing.T) {
 			route.send(inJSON(inBody).with("content-type", refused)).badRequest(typeError + refused)

@@ -161,14 +161,23 @@ func (d *decision) operationsInBody(body []byte) ([]operation, error) {
 
 // utf8Charset reports whether the parameters of a media type name no other
 // character set. An upstream that honours another (UTF-7, say) would read another
-// document out of the same bytes.
+// document out of the same bytes. Some look for it anywhere, and some put together what
+// RFC 2231 splits (charset*0, charset*), so it may stand in its own parameter only; and
+// some take what follows a comma for a second header.
 func utf8Charset(parameters string) bool {
+	if strings.Contains(parameters, ",") {
+		return false
+	}
+	const charset = "charset"
 	for more := true; more; {
 		var parameter string
 		parameter, parameters, more = strings.Cut(parameters, ";")
-		name, value, _ := strings.Cut(parameter, "=")
-		if !strings.EqualFold(strings.TrimSpace(name), "charset") {
+		if !strings.Contains(strings.ToLower(parameter), charset) {
 			continue
+		}
+		name, value, _ := strings.Cut(parameter, "=")
+		if !strings.EqualFold(strings.TrimSpace(name), charset) {
+			return false
 		}
 		if value = strings.Trim(value, " \t\""); !strings.EqualFold(value, "utf-8") && !strings.EqualFold(value, "utf8") {
 			return false
