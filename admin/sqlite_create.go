@@ -38,6 +38,8 @@ func ensure(ctx context.Context, path string) error {
 		return create(ctx, path)
 	case err != nil:
 		return err
+	case !info.Mode().IsRegular() && !info.IsDir(): // SQLite would wait for ever for what comes out of a pipe
+		return errors.New("it is no regular file")
 	case info.Mode().IsRegular() && info.Size() == 0:
 		// SQLite would take it for new and remove the log, which may be all that is left.
 		return errEmptyFile

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -81,6 +82,13 @@ func TestAFileThatIsNoStoreIsRefused(t *testing.T) {
 }
 
 // A shorter file must be noticed wherever it ends, unless it only lacks what is unused.
+func TestAPipeIsNotWaitedFor(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "decorations.db")
+	require.NoError(t, syscall.Mkfifo(path, 0o600))
+	_, err := OpenSQLite(t.Context(), path, SQLiteConfig{Logger: zap.NewNop()})
+	require.ErrorContains(t, err, "it is no regular file")
+}
+
 func TestATruncatedFileIsRefusedUnlessNothingIsLost(t *testing.T) {
 	const step, decorations = 512, 20
 	dir := t.TempDir()

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -257,6 +258,13 @@ func TestALargeFileIsNotRead(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "large")
 	require.NoError(t, os.WriteFile(path, nil, 0o600))
 	require.NoError(t, os.Truncate(path, maxExcessBytes+101))
+	_, _, err := readFile(path, 100)
+	require.ErrorContains(t, err, "not a file of at most")
+}
+
+func TestAPipeIsNotWaitedFor(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pipe")
+	require.NoError(t, syscall.Mkfifo(path, 0o600))
 	_, _, err := readFile(path, 100)
 	require.ErrorContains(t, err, "not a file of at most")
 }

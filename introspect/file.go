@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -97,7 +98,7 @@ func syncFolder(path string) error {
 
 // readFile reads a file and the time in it. The answer may have maxBody bytes.
 func readFile(path string, maxBody int) (content, time.Time, error) {
-	file, err := os.Open(path)
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // to open a pipe could block
 	if err != nil {
 		return content{}, time.Time{}, err
 	}

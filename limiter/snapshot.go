@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -123,7 +125,7 @@ func (e *entry) appendRecord(buf []byte) []byte {
 // both leave the counters as they were.
 func (l *Local) Restore(path string) (restored int, err error) {
 	removeLeftovers(path)
-	data, err := os.ReadFile(path)
+	data, err := readSnapshot(path)
 	if err != nil {
 		return 0, fmt.Errorf("restoring counters: %w", err)
 	}
@@ -178,6 +180,25 @@ func (l *Local) add(e entry, now int64) bool {
 	added := l.insert(s, hash, e.key, now)
 	*added = e
 	return true
+}
+
+// readSnapshot reads a regular file. A pipe in its place would block.
+func readSnapshot(path string) ([]byte, error) {
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", path)
+	}
+	data := bytes.NewBuffer(make([]byte, 0, info.Size()+bytes.MinRead))
+	_, err = data.ReadFrom(file)
+	return data.Bytes(), err
 }
 
 // removeLeftovers removes the temporary files of saves that never ended. What cannot be

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -241,6 +242,15 @@ func TestFilesThatCannotBeReadOrWritten(t *testing.T) {
 type failingWriter struct{}
 
 func (failingWriter) Write([]byte) (int, error) { return 0, os.ErrDeadlineExceeded }
+
+func TestAPipeIsNotWaitedFor(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "counters")
+	require.NoError(t, syscall.Mkfifo(path, 0o600))
+	l := NewLocal(LocalConfig{})
+	defer l.Close()
+	_, err := l.Restore(path)
+	require.ErrorContains(t, err, "is not a regular file")
+}
 
 func TestAFailedWriteIsReported(t *testing.T) {
 	l, _ := filled(t)
