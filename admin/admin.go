@@ -161,7 +161,9 @@ type Store interface {
 	// Records that are missing from it are removed. Those whose FieldPath and Value are
 	// unchanged (see SameValue) are left alone, indexes, times and incarnation included; the
 	// others are written as Put does. plan may be called more than once. Its error ends the
-	// call and is returned as it is, so a dry run is a plan that returns one.
+	// call and is returned as it is, so a dry run is a plan that returns one. Drafts that come
+	// with the error are compared with what the store can write at once: ErrTooLarge comes
+	// before the error of the plan.
 	// The records after the write are returned, ordered by id. Errors as Put's.
 	Replace(ctx context.Context, serviceID string, plan func(current []Record) ([]Draft, error)) ([]Record, error)
 	// Reclaim removes those of the records that are still stored exactly as given and

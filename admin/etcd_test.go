@@ -246,6 +246,29 @@ func TestWhatIsMoreThanEtcdTakesIsRefusedWhole(t *testing.T) {
 	require.Empty(t, records)
 }
 
+func TestADryRunIsToldWhatIsMoreThanEtcdTakes(t *testing.T) {
+	t.Parallel()
+	s := newEtcdStore(t)
+	dry := func(drafts int, desc string) error {
+		_, err := s.Replace(t.Context(), "shop", func([]Record) ([]Draft, error) {
+			planned, err := many(drafts)(nil)
+			require.NoError(t, err)
+			for i := range planned {
+				planned[i].Value = fmt.Appendf(nil, `{"field_path":%q,"desc":%q}`, planned[i].FieldPath, desc)
+			}
+			return planned, errDryRun
+		})
+		return err
+	}
+	require.ErrorContains(t, dry(maxOperations+1, ""), "more than the store can write at once: 4033 decorations change, etcd takes 4032 in one transaction")
+	require.ErrorContains(t, dry(1000, strings.Repeat("x", 2000)), "1000 decorations change, together they have more bytes than etcd takes in one request")
+	require.Equal(t, errDryRun, dry(maxOperations, ""))
+	require.Equal(t, errDryRun, dry(0, ""))
+	records, err := s.List(t.Context(), "shop")
+	require.NoError(t, err)
+	require.Empty(t, records, "nothing was written")
+}
+
 func TestAnOperatorsSmallerLimitIsNamed(t *testing.T) {
 	t.Parallel()
 	s := newEtcdStore(t, "--max-txn-ops", "64")

@@ -287,10 +287,10 @@ func (s *Etcd) Replace(ctx context.Context, serviceID string, plan func([]Record
 	var refusal error
 	var kept []Record
 	done, err := s.change(ctx, serviceID, func(state serviceState) (edit, error) {
-		wanted, err := plan(slices.Clone(state.records))
-		if err != nil {
-			refusal = err
-			return edit{}, err
+		wanted, refused := plan(slices.Clone(state.records))
+		if refused != nil && wanted == nil {
+			refusal = refused
+			return edit{}, refused
 		}
 		replacement, err := PlanReplacement(serviceID, state.records, wanted)
 		if err != nil {
@@ -302,7 +302,13 @@ func (s *Etcd) Replace(ctx context.Context, serviceID string, plan func([]Record
 			record, _ := s.record(state, draft)
 			e.write = append(e.write, record)
 		}
-		return e, nil
+		if refused != nil {
+			if err := s.rehearse(ctx, state, e); err != nil {
+				return edit{}, err
+			}
+			refusal = refused
+		}
+		return e, refused
 	})
 	if refusal != nil {
 		return nil, refusal
@@ -311,4 +317,16 @@ func (s *Etcd) Replace(ctx context.Context, serviceID string, plan func([]Record
 		return nil, fmt.Errorf("replace the decorations of service %s: %w", serviceID, err)
 	}
 	return sortRecords(slices.Concat(kept, done.write)), nil
+}
+
+// rehearse sends an edit in a transaction whose condition never holds: etcd writes nothing, and
+// still says whether the edit is more than it takes, by the limits that its operator gave it.
+func (s *Etcd) rehearse(ctx context.Context, state serviceState, e edit) error {
+	operations, err := s.operations(e)
+	if err != nil || len(operations) == 0 {
+		return err
+	}
+	never := clientv3.Compare(clientv3.Version(s.serviceKey(state.serviceID)), "<", 0)
+	_, err = s.transact(ctx, append(s.unchanged(state, e), never), operations, nil)
+	return describeTooLarge(err, e)
 }

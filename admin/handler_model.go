@@ -217,7 +217,7 @@ func (r *replacing) plan(current []Record) ([]Draft, error) {
 	}
 	r.changes = decorations.Diff(present, wanted)
 	if r.dryRun {
-		return nil, errDryRun
+		return r.drafts, errDryRun
 	}
 	return r.drafts, nil
 }
