@@ -425,4 +425,9 @@ func TestEndpointServesAFile(t *testing.T) {
 		require.Equal(t, http.StatusForbidden, r.status, c.method+" "+r.text)
 		require.Equal(t, "the decorations are read from a file, which is the place to change them", r.member("error_msg"))
 	}
+	for method, body := range map[string]string{http.MethodPut: "type Query { a: Int }", http.MethodDelete: ""} {
+		r := e.do(method, schemaPath("shop"), body)
+		require.Equal(t, http.StatusForbidden, r.status, method+" "+r.text)
+		require.Equal(t, "schemas are read from the files that schema_file names, which are the place to change them", r.member("error_msg"))
+	}
 }

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"net/http"
+	"path"
 
 	"go.uber.org/zap"
 )
@@ -29,6 +30,9 @@ func (h *Handler) record(r *http.Request, status int, err error) {
 		return
 	}
 	fields = append(fields, zap.Int("status", status), zap.String("role", role))
+	if r.URL.Query().Get(argumentDryRun) == "true" && path.Base(r.URL.Path) == modelName {
+		fields = append(fields, zap.Bool(argumentDryRun, true)) // it wrote nothing
+	}
 	if failed {
 		fields = append(fields, zap.Error(err))
 	}

@@ -126,7 +126,7 @@ func (h *Handler) putSchema(ctx context.Context, c call) (int, any, error) {
 	}
 	upload, created, err := h.store.PutSchema(ctx, Schema{ServiceID: c.serviceID, Text: c.text, Incarnation: o.incarnation})
 	if err != nil {
-		return 0, nil, err
+		return 0, nil, schemaRefusal(err)
 	}
 	h.refreshUpload(ctx, c.serviceID)
 	status := http.StatusOK
@@ -187,10 +187,22 @@ func uploadObject(s Schema) map[string]any {
 // deleteSchema removes an uploaded schema: from then on the upstream is introspected.
 func (h *Handler) deleteSchema(ctx context.Context, c call) (int, any, error) {
 	if err := h.store.DeleteSchema(ctx, c.serviceID); err != nil {
-		return 0, nil, err
+		return 0, nil, schemaRefusal(err)
 	}
 	h.refreshUpload(ctx, c.serviceID)
 	return http.StatusOK, map[string]any{"deleted": "1", "key": schemaKey(c.serviceID)}, nil
+}
+
+// placeOfSchemas says where the schemas of a store that takes no writes are changed.
+const placeOfSchemas = "schemas are read from the files that schema_file names, which are the place to change them"
+
+// schemaRefusal is the error of a write of a schema, which is in another place than
+// decorations where the store takes no writes.
+func schemaRefusal(err error) error {
+	if errors.Is(err, ErrReadOnly) {
+		return refuse(http.StatusForbidden, placeOfSchemas)
+	}
+	return err
 }
 
 // refreshUpload puts a written schema in force, as refresh does it for decorations.
@@ -198,6 +210,12 @@ func (h *Handler) refreshUpload(ctx context.Context, serviceID string) {
 	if h.uploads != nil {
 		h.putInForce(ctx, h.uploads, serviceID)
 	}
+}
+
+// readsFile tells whether the store is a file.
+func (h *Handler) readsFile() bool {
+	_, ok := h.store.(*File)
+	return ok
 }
 
 // refreshSchema has the schema of a service fetched from its upstream again.
@@ -210,6 +228,8 @@ func (h *Handler) refreshSchema(ctx context.Context, c call) (int, any, error) {
 	case err == nil:
 	case errors.Is(err, introspect.ErrUnasked):
 		return 0, nil, refuse(http.StatusNotFound, "there is no schema to refresh: "+introspect.ErrUnasked.Error())
+	case errors.Is(err, introspect.ErrGiven) && h.readsFile():
+		return 0, nil, refuse(http.StatusConflict, "there is nothing to refresh: "+placeOfSchemas)
 	case errors.Is(err, introspect.ErrGiven):
 		return 0, nil, refuse(http.StatusConflict, "there is nothing to refresh: "+introspect.ErrGiven.Error())
 	case errors.Is(err, introspect.ErrClosed):

@@ -91,7 +91,11 @@ func FromKong(text []byte, service string) (Set, []Note, error) {
 		return Set{}, nil, fmt.Errorf("read Kong's decorations: %w", err)
 	}
 	if len(set.Decorations) == 0 && len(r.notes) == 0 {
-		return Set{}, nil, errors.New("read Kong's decorations: there are none of the service")
+		if len(r.services) == 0 {
+			return Set{}, nil, errors.New("read Kong's decorations: there are none")
+		}
+		return Set{}, nil, fmt.Errorf("read Kong's decorations: there are none of service %.80q, only of %s",
+			service, strings.Join(r.services, ", "))
 	}
 	return set, r.notes, nil
 }
@@ -118,10 +122,11 @@ func kongItems(document node) (next string, items []node, err error) {
 
 // kongReader collects the decorations of one of Kong's services.
 type kongReader struct {
-	service string
-	all     []kongDecoration
-	lines   map[string]int // of field paths
-	notes   []Note
+	service  string
+	services []string // that have decorations, in their order
+	all      []kongDecoration
+	lines    map[string]int // of field paths
+	notes    []Note
 }
 
 // kongDecoration is one decoration before defaults are left out.
@@ -153,9 +158,10 @@ func (r *kongReader) chooseService(items []node) error {
 			services = append(services, id)
 		}
 	}
+	slices.Sort(services)
+	r.services = services
 	switch {
 	case r.service == "" && len(services) > 1:
-		slices.Sort(services)
 		return fmt.Errorf("they belong to %d services, choose one of %s", len(services), strings.Join(services, ", "))
 	case r.service == "" && len(services) == 1:
 		r.service = services[0]

@@ -209,6 +209,15 @@ func TestDecorationsOverTLS(t *testing.T) {
 	require.NoError(t, c.run(shopYAML, "push", "-", "--service", "shop").err)
 	c.caFile = ""
 	require.ErrorContains(t, c.run("", "pull", "--service", "shop").err, "certificate")
+	require.True(t, strings.HasPrefix(c.url, "https://"))
+	plain := strings.Replace(c.url, "https://", "http://", 1)
+	large := shopYAML + "# " + strings.Repeat("x", 1<<20) + "\n"
+	for _, command := range [][]string{{"pull", "--service", "shop"}, {"push", "-", "--service", "shop"}, {"diff", "-", "--service", "shop"}} {
+		err := execute(large, append([]string{"decorations", command[0], "--url", plain}, command[1:]...)...).err
+		require.ErrorContains(t, err, "the admin endpoint speaks https, and its URL begins with http://")
+	}
+	require.ErrorContains(t, execute("", "decorations", "pull", "--service", "shop", "--url", "127.0.0.1:9181").err,
+		"the URL has no scheme, http:// or https:// is missing before the host")
 	c.caFile = file(t, "empty.pem", "")
 	require.ErrorContains(t, c.run("", "pull", "--service", "shop").err, "holds none in PEM")
 }

@@ -28,6 +28,8 @@ const (
 	DefaultTimeout = 30 * time.Second
 
 	connectTimeout = 5 * time.Second
+	// continueTimeout is how long a body is held back for the server to ask for it.
+	continueTimeout = time.Second
 	// maxAnswer bounds an answer, in bytes.
 	maxAnswer = 32 << 20
 	// maxQuoted bounds how much of an answer that is not understood is repeated.
@@ -35,6 +37,8 @@ const (
 	// keyHeader carries the key, as in APISIX's Admin API.
 	keyHeader = "X-API-KEY"
 	jsonType  = "application/json"
+	// plainToTLS is what Go's server answers to who does not encrypt.
+	plainToTLS = "HTTP request to an HTTPS server"
 )
 
 // Config says where the admin endpoint is.
@@ -81,6 +85,8 @@ func New(cfg Config) (*Client, error) {
 func parseURL(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
+	case !strings.Contains(text, "://"): // it is not repeated, it may hold a password
+		return nil, errors.New("the URL has no scheme, http:// or https:// is missing before the host")
 	case err != nil: // its text may hold a password
 		return nil, errors.New("the URL cannot be read")
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
@@ -100,6 +106,8 @@ func newHTTPClient(caFile string, timeout time.Duration) (*http.Client, error) {
 		Proxy:           http.ProxyFromEnvironment,
 		DialContext:     (&net.Dialer{Timeout: connectTimeout}).DialContext,
 		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12},
+		// See do.
+		ExpectContinueTimeout: continueTimeout,
 	}
 	if caFile != "" {
 		pem, err := os.ReadFile(caFile)
@@ -187,10 +195,16 @@ func (c *Client) do(ctx context.Context, method, serviceID string, query url.Val
 	request.Header.Set("Accept", jsonType)
 	if body != nil {
 		request.Header.Set("Content-Type", jsonType)
+		// A server that refuses the request for another reason than its body says why only if
+		// it need not break the connection in the middle of the body.
+		request.Header.Set("Expect", "100-continue")
 	}
 	status, text, err := send(c.http, request)
 	if err != nil {
 		return nil, err
+	}
+	if status == http.StatusBadRequest && bytes.Contains(text, []byte(plainToTLS)) {
+		return nil, errors.New("the admin endpoint speaks https, and its URL begins with http://")
 	}
 	if status != http.StatusOK {
 		return nil, &Refusal{Status: status, Message: message(text)}
