@@ -62,6 +62,9 @@ type EtcdConfig struct {
 	Logger *zap.Logger
 	// Now is the clock of create_time and update_time. Default time.Now.
 	Now func() time.Time
+	// Marker is a file of this process, in a folder that exists, that remembers that etcd
+	// held decorations; see Recall. Default: none.
+	Marker string
 }
 
 // Etcd is the store for a fleet: APISIX's own etcd in APISIX's own layout, so that decorations
@@ -82,6 +85,7 @@ type EtcdConfig struct {
 type Etcd struct {
 	client *etcd.Client
 	logger *throttled
+	marker *etcdMarker
 	now    func() time.Time
 	held   atomic.Bool  // something of ours was in etcd when it was last looked at
 	rest   atomic.Int64 // until when calls fail at once, in nanoseconds since began
@@ -103,6 +107,7 @@ func NewEtcd(cfg EtcdConfig) *Etcd {
 	if s.now == nil {
 		s.now = time.Now
 	}
+	s.marker = newEtcdMarker(cfg.Marker, cfg.Client.Prefix(), cfg.Client.Endpoints())
 	return s
 }
 

@@ -41,6 +41,9 @@ func (s *Etcd) Watch(ctx context.Context, changed func(services []string) error)
 				if w.apply(path, change); !change.Snapshot && w.empty() {
 					s.held.Store(false) // it was emptied on purpose, key by key
 				}
+				if path == servicesPath {
+					s.remember(w, change)
+				}
 				return nil
 			})
 		})
@@ -55,6 +58,18 @@ func (s *Etcd) Watch(ctx context.Context, changed func(services []string) error)
 		if err := s.tell(ctx, w, changed); err != nil {
 			return err
 		}
+	}
+}
+
+// remember notes what a change says of whether there are decorations. That a snapshot has none
+// says nothing of why.
+func (s *Etcd) remember(w *etcdWatch, change etcd.Change) {
+	if slices.ContainsFunc(change.Puts, func(kv etcd.KV) bool { return isDecoration(kv.Key) }) {
+		s.note(true)
+		return
+	}
+	if !change.Snapshot && slices.ContainsFunc(change.Deletes, isDecoration) && !w.decorated() {
+		s.note(false)
 	}
 }
 
@@ -189,6 +204,18 @@ func (w *etcdWatch) empty() bool {
 		}
 	}
 	return true
+}
+
+// decorated tells whether there is any decoration.
+func (w *etcdWatch) decorated() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for key := range w.views[servicesPath] {
+		if isDecoration(key) {
+			return true
+		}
+	}
+	return false
 }
 
 // tell calls changed until it takes what there is to be told, or ctx is done.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -19,6 +20,9 @@ const (
 	storeEtcd   = "etcd"
 	storeFile   = "file"
 )
+
+// etcdMarker is the file in the data folder that remembers that etcd held decorations.
+const etcdMarker = "etcd-decorations.json"
 
 // storeFlags say where decorations are kept, and where the etcd of APISIX is.
 type storeFlags struct {
@@ -105,7 +109,11 @@ func (n *node) openEtcd(f *runFlags) (*etcd.Client, error) {
 func (n *node) openStore(ctx context.Context, f *runFlags, client *etcd.Client) (admin.Store, error) {
 	switch f.store.kind {
 	case storeEtcd:
-		return admin.NewEtcd(admin.EtcdConfig{Client: client, Logger: n.log}), nil
+		store := admin.NewEtcd(admin.EtcdConfig{Client: client, Logger: n.log, Marker: filepath.Join(f.dataDir, etcdMarker)})
+		if err := store.Recall(ctx); err != nil {
+			return nil, fmt.Errorf("open the decorations in etcd: %w", err)
+		}
+		return store, nil
 	case storeFile:
 		store, err := admin.OpenFile(ctx, f.store.decorations, admin.FileConfig{Logger: n.log})
 		if err != nil {
