@@ -36,6 +36,8 @@ const (
 	// uploadsPath holds the uploaded schemas. It is outside /services, where releases of
 	// APISIX that do not know decorations take every key for a service.
 	uploadsPath = "/graphql_limit_count/schemas/"
+	// maxStrange is how many keys that are no decorations' are logged.
+	maxStrange = 100
 	// generatedID is the key that APISIX writes to get a revision that no id was made of.
 	generatedID = "/gen_id"
 )
@@ -96,6 +98,7 @@ type Etcd struct {
 	uploads map[string]Schema // of Schemas, by service, without texts and incarnations
 	alive   map[string]int64  // the last revision at which a service with belongings was seen
 	shown   map[string]bool   // the services that All or Schemas ever named, for Watch
+	strange map[string]bool   // the keys that were complained about, at most maxStrange
 }
 
 var _ Store = (*Etcd)(nil)
@@ -103,7 +106,7 @@ var _ Store = (*Etcd)(nil)
 // NewEtcd returns the store that a client reaches.
 func NewEtcd(cfg EtcdConfig) *Etcd {
 	s := &Etcd{client: cfg.Client, logger: newThrottled(cfg.Logger), now: cfg.Now, began: time.Now(),
-		alive: map[string]int64{}, shown: map[string]bool{}}
+		alive: map[string]int64{}, shown: map[string]bool{}, strange: map[string]bool{}}
 	if s.now == nil {
 		s.now = time.Now
 	}
@@ -124,22 +127,25 @@ func (s *Etcd) uploadKey(serviceID string) string {
 	return s.client.Prefix() + uploadsPath + serviceID
 }
 
-// checkID refuses what cannot be one segment of a key.
+// checkID refuses what APISIX does not allow ids to be. Its Admin API checks ids before it
+// writes them into keys; its gateways take keys as they are.
 func checkID(kind, id string) error {
-	if id == "" || strings.Contains(id, "/") {
-		return fmt.Errorf("%s id %q cannot be part of a key", kind, id)
+	if !validServiceID.MatchString(id) {
+		return fmt.Errorf("%s id %q is not 1 to 64 letters, digits, points, dashes or underscores", kind, shown(id))
 	}
 	return nil
 }
 
 // splitKey returns the service and the decoration that a key below servicesPath, without the
-// prefix, is of; a service's own key has no decoration. Other keys are of neither.
+// prefix, is of; a service's own key has no decoration. Other keys are of neither, and so are
+// those with ids that cannot be: a decoration of such an id could override a real one, and
+// no endpoint could name it.
 func splitKey(key string) (serviceID, id string, ok bool) {
 	segments := strings.Split(strings.TrimPrefix(key, servicesPath), "/")
 	switch {
 	case len(segments) == 1:
 		return segments[0], "", segments[0] != ""
-	case len(segments) == 3 && segments[1] == decorationsSegment && segments[2] != "":
+	case len(segments) == 3 && segments[1] == decorationsSegment && checkID("service", segments[0]) == nil && checkID("decoration", segments[2]) == nil:
 		return segments[0], segments[2], true
 	}
 	return "", "", false

@@ -5,11 +5,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"graphql-limit-count/internal/etcd"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
 )
 
 // serviceState is what etcd holds about a service at one revision.
@@ -33,7 +35,11 @@ func (s *Etcd) state(ctx context.Context, serviceID string, response *clientv3.T
 	state := serviceState{serviceID: serviceID, revision: response.Header.Revision}
 	prefix := s.decorationsKey(serviceID)
 	kvs := slices.DeleteFunc(response.Responses[1].GetResponseRange().Kvs, func(kv *mvccpb.KeyValue) bool {
-		return checkID("decoration", string(kv.Key)[len(prefix):]) != nil // it is no decoration
+		leave := !isDecoration(strings.TrimPrefix(string(kv.Key), s.client.Prefix()))
+		if leave {
+			s.leaveOut(s.client.Decode(kv).Key)
+		}
+		return leave
 	})
 	newest := int64(0)
 	for _, kv := range kvs {
@@ -163,6 +169,8 @@ func (s *Etcd) snapshot(ctx context.Context) (cachedRecords, error) {
 			services[serviceID] = []etcd.KV{kv}
 		case ok:
 			newest[serviceID] = max(newest[serviceID], kv.ModRevision)
+		default:
+			s.leaveOut(kv.Key)
 		}
 	}
 	lives := make(map[string]life, len(newest))
@@ -179,6 +187,22 @@ func (s *Etcd) snapshot(ctx context.Context) (cachedRecords, error) {
 		kvs[i].Value = nil // only the versions are kept
 	}
 	return cachedRecords{keys: kvs, records: sortRecords(records)}, nil
+}
+
+// leaveOut complains once about a key, without the prefix, that stands where decorations do
+// and is none's. Directory markers are left out silently.
+func (s *Etcd) leaveOut(key string) {
+	if strings.HasSuffix(key, "/") || !strings.Contains(key, "/"+decorationsSegment+"/") {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.strange[key] || len(s.strange) >= maxStrange {
+		return
+	}
+	s.strange[key] = true
+	s.logger.logger.Error("a key in etcd has an id that no decoration can have and is left out, remove it",
+		zap.String("key", shown(s.client.Prefix()+key)))
 }
 
 // sortRecords orders records by service and id. Keys are ordered as whole texts, in which

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 )
 
 // etcdStore is a store in an etcd of the test's own, and what other programs do to it.
@@ -71,6 +72,34 @@ func TestADecorationOfAPISIXsAdminAPIIsReadPatchedAndInTheWay(t *testing.T) {
 	var taken *TakenError
 	require.ErrorAs(t, err, &taken)
 	require.Equal(t, "d1", taken.Holder)
+}
+
+func TestAKeyWhoseIDCannotBeIsNoDecoration(t *testing.T) {
+	t.Parallel()
+	core, logs := observer.New(zap.InfoLevel)
+	s := newEtcdStore(t)
+	s.Etcd = NewEtcd(EtcdConfig{Client: s.client, Logger: zap.New(core)})
+	put(t, s, testDraft("shop", "d1", "Query.a"))
+	for _, id := range []string{"~", "d 1", "d1/x", "\xff", strings.Repeat("z", 65)} {
+		s.set(decorationKey+id, `{"field_path":"Query.a","add_value":0}`)
+	}
+	s.set(decorationKey, "init_dir")
+	s.set("/services/sh op/"+decorationsSegment+"/d1", `{"field_path":"Query.a","add_value":0}`)
+	for range 2 {
+		records, err := s.List(t.Context(), "shop")
+		require.NoError(t, err)
+		require.Len(t, records, 1)
+		all, err := s.All(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, records, all)
+		s.forget()
+	}
+	require.Equal(t, 6, logs.Len(), "one line for each")
+	require.Equal(t, "/apisix"+decorationKey+"d 1", logs.All()[0].ContextMap()["key"])
+	_, err := s.Get(t.Context(), "shop", "~")
+	require.ErrorIs(t, err, ErrNotFound)
+	_, _, err = s.Put(t.Context(), testDraft("shop", "d 1", "Query.b"))
+	require.ErrorContains(t, err, `decoration id "d 1" is not 1 to 64 letters, digits, points, dashes or underscores`)
 }
 
 func TestAWriteThatComesBetweenIsSeen(t *testing.T) {
@@ -214,11 +243,11 @@ func TestWhatCannotBePartOfAKeyIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newEtcdStore(t)
 	_, _, err := s.Put(t.Context(), testDraft("a/b", "d1", "Query.a"))
-	require.EqualError(t, err, `put decoration d1 of service a/b: service id "a/b" cannot be part of a key`)
+	require.EqualError(t, err, `put decoration d1 of service a/b: service id "a/b" is not 1 to 64 letters, digits, points, dashes or underscores`)
 	_, _, err = s.Put(t.Context(), testDraft("shop", "a/b", "Query.a"))
-	require.EqualError(t, err, `put decoration a/b of service shop: decoration id "a/b" cannot be part of a key`)
+	require.EqualError(t, err, `put decoration a/b of service shop: decoration id "a/b" is not 1 to 64 letters, digits, points, dashes or underscores`)
 	_, _, err = s.PutSchema(t.Context(), Schema{ServiceID: "a/b"})
-	require.EqualError(t, err, `put the schema of service a/b: service id "a/b" cannot be part of a key`)
+	require.EqualError(t, err, `put the schema of service a/b: service id "a/b" is not 1 to 64 letters, digits, points, dashes or underscores`)
 }
 
 func TestWhatIsMoreThanEtcdTakesIsRefusedWhole(t *testing.T) {
