@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"graphql-limit-count/cost"
 
@@ -26,7 +27,8 @@ type Models struct {
 	mu      sync.Mutex // serialises refreshes, so an older reading never replaces a newer one
 	sources map[string][]cost.Decoration
 	read    map[string]map[string]reading // by service and id, as of the last refresh
-	broken  map[brokenRecord]bool         // what has been complained about
+	broken  map[brokenRecord]complaint    // by record, those that are there
+	now     func() time.Time
 }
 
 // reading is what a record was found to say. Validating thousands of records takes most of a
@@ -37,10 +39,13 @@ type reading struct {
 	err              error
 }
 
-// brokenRecord is one version of a record that no model can be made of.
-type brokenRecord struct {
-	serviceID, id string
-	modified      int64
+// brokenRecord is a record that no model can be made of.
+type brokenRecord struct{ serviceID, id string }
+
+// complaint is what was logged of a record.
+type complaint struct {
+	modified int64 // the version
+	at       time.Time
 }
 
 // NewModels returns empty models of what store has; a nil store and a nil logger are not
@@ -50,7 +55,8 @@ func NewModels(store Store, logger *zap.Logger) *Models {
 		store: store, logger: logger,
 		sources: map[string][]cost.Decoration{},
 		read:    map[string]map[string]reading{},
-		broken:  map[brokenRecord]bool{},
+		broken:  map[brokenRecord]complaint{},
+		now:     time.Now,
 	}
 	m.current.Store(&map[string]*cost.Model{})
 	return m
@@ -155,6 +161,7 @@ func (m *Models) decorations(service string, records []Record) []cost.Decoration
 // readings reads the records of a service, apart from those that are as they were.
 func (m *Models) readings(service string, records []Record) map[string]reading {
 	before, after := m.read[service], make(map[string]reading, len(records))
+	defer m.prune(service, before, after)
 	for _, r := range records {
 		known, ok := before[r.ID]
 		if !ok || known.fieldPath != r.FieldPath || known.value != string(r.Value) {
@@ -170,12 +177,23 @@ func (m *Models) readings(service string, records []Record) map[string]reading {
 	return after
 }
 
-// complain logs what is wrong with a record, once per version of it.
+// prune forgets the complaints about records that are gone.
+func (m *Models) prune(service string, before, after map[string]reading) {
+	for id := range before {
+		if _, still := after[id]; !still {
+			delete(m.broken, brokenRecord{service, id})
+		}
+	}
+}
+
+// complain logs what is wrong with a record, once per version of it and at most once in
+// logInterval: a program can write versions faster than anybody reads them.
 func (m *Models) complain(r Record, fault string, err error) {
-	version := brokenRecord{r.ServiceID, r.ID, r.ModifiedIndex}
-	if m.broken[version] {
+	record, now := brokenRecord{r.ServiceID, r.ID}, m.now()
+	last, known := m.broken[record]
+	if known && (last.modified == r.ModifiedIndex || now.Sub(last.at) < logInterval) {
 		return
 	}
-	m.broken[version] = true
+	m.broken[record] = complaint{r.ModifiedIndex, now}
 	m.logger.Error(fault, zap.String("service_id", r.ServiceID), zap.String("id", r.ID), zap.Error(err))
 }

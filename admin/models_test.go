@@ -3,9 +3,11 @@ package admin
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
@@ -104,4 +106,34 @@ func TestARecordThatIsNotValidIsLeftOutAndNamedOnce(t *testing.T) {
 			require.Equal(t, "d2", logs.All()[0].ContextMap()["id"])
 		})
 	}
+}
+
+func TestComplaintsAreBoundedByTheRecordsThatAreThereAndByTime(t *testing.T) {
+	models, store, logs := newTestModels(t)
+	now := time.Unix(1_700_000_000, 0)
+	models.now = func() time.Time { return now }
+	version := 0
+	write := func() {
+		t.Helper()
+		version++
+		put(t, store, Draft{ServiceID: "shop", ID: "d1", FieldPath: "Query.a", Value: fmt.Appendf(nil, `{"field_path":"Query.a","weight":%d}`, version)})
+		require.NoError(t, models.Refresh(t.Context(), "shop"))
+	}
+	for range 20 {
+		write()
+	}
+	require.Equal(t, 1, logs.Len())
+	now = now.Add(logInterval)
+	require.NoError(t, models.Refresh(t.Context(), "shop"))
+	require.Equal(t, 2, logs.Len(), "the version that is in force was not told")
+	require.NoError(t, models.Refresh(t.Context(), "shop"))
+	now = now.Add(logInterval)
+	require.NoError(t, models.Refresh(t.Context(), "shop"))
+	require.Equal(t, 2, logs.Len())
+	write()
+	require.Equal(t, 3, logs.Len())
+	require.Len(t, models.broken, 1)
+	require.NoError(t, store.Delete(t.Context(), "shop", "d1"))
+	require.NoError(t, models.Refresh(t.Context(), "shop"))
+	require.Empty(t, models.broken)
 }
