@@ -1,6 +1,8 @@
 package admin
 
 import (
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"testing"
 
@@ -60,6 +62,26 @@ func TestACheckWithoutASchemaSaysSo(t *testing.T) {
 	r := e.do(http.MethodGet, decorationsPath("shop", "check"), nil)
 	require.Equal(t, http.StatusOK, r.status, r.text)
 	require.Equal(t, map[string]any{"schema_known": false, "checked": 1.0, "total": 0.0, "list": []any{}}, r.body)
+}
+
+func TestAnAnswerHoldsAHundredWarnings(t *testing.T) {
+	e := startWithSchemas(t, nil)
+	require.Less(t, e.do(http.MethodPut, schemaPath("shop"), shopSDL).status, 300)
+	model := []map[string]any{}
+	for i := range 130 {
+		model = append(model, map[string]any{"field_path": fmt.Sprintf("T%03d", i)})
+	}
+	text, err := json.Marshal(model)
+	require.NoError(t, err)
+	r := e.do(http.MethodPut, modelPath("shop"), string(text))
+	require.Equal(t, http.StatusOK, r.status, r.text)
+	warnings := r.body[memberWarnings].([]any)
+	require.Len(t, warnings, 101)
+	require.Equal(t, "T099: the schema has no type T099", warnings[99])
+	require.Equal(t, "and 30 more", warnings[100])
+	r = e.do(http.MethodGet, decorationsPath("shop", "check"), nil)
+	require.Len(t, r.body["list"], 100)
+	require.EqualValues(t, 130, r.body["total"])
 }
 
 // The id "check" is a path of its own; a store that is shared with APISIX may have it all the
