@@ -3,6 +3,7 @@ package cost
 import (
 	"github.com/graphql-go/graphql/language/ast"
 	"github.com/graphql-go/graphql/language/parser"
+	gqlsource "github.com/graphql-go/graphql/language/source"
 )
 
 // Document is a parsed GraphQL document. It is immutable.
@@ -51,7 +52,7 @@ func (n Normalized) Parse() (*Document, error) {
 		return &Document{overlong: true, selections: n.selections}, nil
 	}
 	tree, err := parser.Parse(parser.ParseParams{
-		Source:  n.text,
+		Source:  &gqlsource.Source{Body: n.lean.apply(n.text), Name: "query"},
 		Options: parser.ParseOptions{NoLocation: true, NoSource: true},
 	})
 	if err != nil {
@@ -72,7 +73,7 @@ func (d *Document) Normalized() string { return d.normalized }
 
 // newDocument indexes a syntax tree. Of two fragments of one name the later counts.
 func newDocument(tree *ast.Document) *Document {
-	d := &Document{byName: map[string]int{}}
+	d := &Document{}
 	for _, definition := range tree.Definitions {
 		if f, ok := definition.(*ast.FragmentDefinition); ok {
 			d.addFragment(f)
@@ -97,6 +98,9 @@ func (d *Document) addFragment(f *ast.FragmentDefinition) {
 	if i, ok := d.byName[name]; ok {
 		d.fragments[i] = &fragment{definition: f}
 		return
+	}
+	if d.byName == nil {
+		d.byName = map[string]int{}
 	}
 	d.byName[name] = len(d.fragments)
 	d.fragments = append(d.fragments, &fragment{definition: f})

@@ -149,7 +149,9 @@ func (n *normalizer) selection() error {
 	case n.state == inAliased:
 		return n.expect(tokenName, "a field's name", inField)
 	case kind == ':' && n.state == inAlias:
-		return n.keep(inAliased)
+		err := n.keep(inAliased)
+		n.result.lean.end(n.result.lean.selection, len(n.out), " ")
+		return err
 	case kind == '(' && (n.state == inAlias || n.state == inField):
 		return n.enter(arguments, inArguments, inFieldTail)
 	case kind == '@' && n.state >= inAlias:
@@ -166,6 +168,7 @@ func (n *normalizer) nextSelection() error {
 	switch {
 	case n.token.kind == tokenName:
 		n.result.selections++
+		n.result.lean.selection = len(n.out)
 		return n.keep(inAlias)
 	case n.token.kind == tokenSpread:
 		n.result.selections++
@@ -203,7 +206,15 @@ func (n *normalizer) fragment() error {
 // directives keeps the '@' of a directive; tail is the state behind it.
 func (n *normalizer) directives(tail state) error {
 	n.tail = tail
+	if n.directiveCut = !n.silent && n.result.lean.begin(); n.directiveCut {
+		n.directiveFrom = len(n.out)
+	}
 	return n.keep(inDirective)
+}
+
+// endDirective ends one that the parser need not be given.
+func (n *normalizer) endDirective() {
+	n.result.lean.end(n.directiveFrom, len(n.out), " ")
 }
 
 // directive takes a directive's name and what follows it.
@@ -215,10 +226,13 @@ func (n *normalizer) directive() error {
 		err := n.enter(arguments, inArguments, n.tail)
 		if err == nil {
 			n.inner().speak = n.silent
+			n.inner().cut = n.directiveCut
 		}
 		return err
 	}
-	n.silent = false
+	if n.silent = false; n.directiveCut {
+		n.endDirective()
+	}
 	n.state = n.tail
 	return n.step()
 }
@@ -248,6 +262,7 @@ func (n *normalizer) value() error {
 		if kind == ']' {
 			return n.leave()
 		}
+		n.inner().elements++
 	}
 	return n.startValue()
 }
@@ -328,7 +343,9 @@ func (n *normalizer) variable() error {
 	case inDefinedName:
 		return n.expect(tokenName, "a variable's name", inDefinedColon)
 	case inDefinedColon:
-		return n.expect(':', "a colon", inType)
+		err := n.expect(':', "a colon", inType)
+		n.result.lean.typed = len(n.out)
+		return err
 	case inType:
 		if kind == '[' {
 			return n.enter(listType, inType, inTypeEnd)
@@ -349,6 +366,7 @@ func (n *normalizer) variable() error {
 	}
 	switch {
 	case kind == '=' && n.state != inDefaultTail:
+		n.result.lean.fallback(len(n.out))
 		return n.keep(inValue)
 	case kind == '@':
 		// The parser knows no directives here; they are read, but left out.
@@ -361,8 +379,10 @@ func (n *normalizer) variable() error {
 
 // nextVariable takes the start of a variable definition, or the end of them.
 func (n *normalizer) nextVariable() error {
+	n.result.lean.defined(len(n.out))
 	switch kind := n.token.kind; {
 	case kind == '$':
+		n.result.lean.define(len(n.out))
 		return n.keep(inDefinedName)
 	case n.state == inVariableDescribed:
 		return n.unexpected("a variable")

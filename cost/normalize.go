@@ -37,6 +37,8 @@ const lineLength = 120
 // strings that are no numbers.
 type Normalized struct {
 	text string
+	// lean is what of it the parser need not be given.
+	lean lean
 	// selections counts the fields and fragments written in the source.
 	selections int
 	// tooManyTokens: the source exceeds Limits.Tokens and text is cut short.
@@ -73,6 +75,10 @@ type normalizer struct {
 	last tokenKind // the last token written to out
 	// silent: inside what is left out.
 	silent bool
+	// directiveFrom is where the one that is being read starts; directiveCut says that it is one
+	// that the parser need not be given.
+	directiveFrom int
+	directiveCut  bool
 
 	result Normalized
 }
@@ -96,6 +102,12 @@ type bracket struct {
 	after     state // the state once it is closed
 	// speak ends normalizer.silent once it is closed.
 	speak bool
+	// cut: the parser need not be given it; a directive's arguments with the directive.
+	cut bool
+	// from is where it starts in the normalised document.
+	from int
+	// elements are those of a list so far.
+	elements int
 }
 
 // Normalize runs the lexical pass over src, which is linear and does not recurse.
@@ -106,6 +118,8 @@ func Normalize(src string, limits Limits) (Normalized, error) {
 		return Normalized{}, syntaxError(0, "invalid UTF-8")
 	}
 	n := normalizer{scan: scanner{src: src}, limits: limits.withDefaults()}
+	var usual [usualNesting]bracket
+	n.open = usual[:0]
 	n.out = make([]byte, 0, min(len(src), initialOutput)+lineLength)
 	for {
 		var err error
@@ -121,6 +135,9 @@ func Normalize(src string, limits Limits) (Normalized, error) {
 		n.result.tooManyTokens = n.scan.tokens > n.limits.Tokens
 	}
 }
+
+// usualNesting is how many brackets are open at once in a usual document.
+const usualNesting = 16
 
 // initialOutput bounds the memory set aside for a document before it is read.
 const initialOutput = 1 << 16
@@ -166,7 +183,14 @@ func (n *normalizer) enter(c container, inside, after state) error {
 	if len(n.open) >= n.limits.Depth {
 		return syntaxError(n.token.start, "nested too deeply")
 	}
-	n.open = append(n.open, bracket{container: c, close: closing(n.token.kind), after: after})
+	b := bracket{container: c, close: closing(n.token.kind), after: after, from: len(n.out)}
+	switch c {
+	case list, object:
+		b.cut = !n.silent && n.result.lean.begin()
+	case variables:
+		n.result.lean.openVariables(b.from)
+	}
+	n.open = append(n.open, b)
 	return n.keep(inside)
 }
 
@@ -180,6 +204,14 @@ func (n *normalizer) leave() error {
 	err := n.keep(b.after)
 	if b.speak {
 		n.silent = false
+	}
+	switch {
+	case b.container == variables:
+		n.result.lean.closeVariables(len(n.out))
+	case b.cut && b.container == arguments:
+		n.endDirective()
+	case b.cut:
+		n.result.lean.closed(&b, len(n.out))
 	}
 	return err
 }

@@ -64,6 +64,9 @@ func (s *scanner) next() (token, error) {
 	switch c := s.src[start]; {
 	case isNameStart(c):
 		return s.name()
+	case classes[c]&punctuator != 0:
+		s.pos++
+		return token{kind: tokenKind(c), start: start, end: s.pos}, nil
 	case isDigit(c) || c == '-':
 		return s.number()
 	case c == '"':
@@ -77,9 +80,6 @@ func (s *scanner) next() (token, error) {
 		}
 		s.pos += len("...")
 		return token{kind: tokenSpread, start: start, end: s.pos}, nil
-	case strings.IndexByte("!$&():=@[]{|}", c) >= 0:
-		s.pos++
-		return token{kind: tokenKind(c), start: start, end: s.pos}, nil
 	default:
 		return token{}, syntaxError(start, "unexpected character")
 	}
@@ -117,13 +117,15 @@ func (s *scanner) skipComment() {
 
 func (s *scanner) name() (token, error) {
 	start := s.pos
-	for s.pos < len(s.src) && isNameContinue(s.src[s.pos]) {
-		s.pos++
+	end := start
+	for end < len(s.src) && isNameContinue(s.src[end]) {
+		end++
 	}
-	if s.pos-start > maxWordLength {
+	s.pos = end
+	if end-start > maxWordLength {
 		return token{}, syntaxError(start, "name too long")
 	}
-	return token{kind: tokenName, start: start, end: s.pos}, nil
+	return token{kind: tokenName, start: start, end: end}, nil
 }
 
 // number reads an IntValue or FloatValue; the character after it may not be a
@@ -255,14 +257,35 @@ func (s *scanner) stringBody(t token) string {
 	return s.src[t.start+quotes : t.end-quotes]
 }
 
+// The classes of bytes that tokens are told apart by.
+const (
+	nameStart uint8 = 1 << iota
+	nameContinue
+	punctuator // that is a token of its own
+)
+
+// classes are those of each byte.
+var classes = func() (classes [256]uint8) {
+	for c := range 26 {
+		classes['a'+c] = nameStart | nameContinue
+		classes['A'+c] = nameStart | nameContinue
+	}
+	classes['_'] = nameStart | nameContinue
+	for c := '0'; c <= '9'; c++ {
+		classes[c] = nameContinue
+	}
+	for _, c := range "!$&():=@[]{|}" {
+		classes[c] = punctuator
+	}
+	return classes
+}()
+
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
 func isHexDigit(c byte) bool {
 	return isDigit(c) || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
 }
 
-func isNameStart(c byte) bool {
-	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || c == '_'
-}
+func isNameStart(c byte) bool { return classes[c]&nameStart != 0 }
 
-func isNameContinue(c byte) bool { return isNameStart(c) || isDigit(c) }
+func isNameContinue(c byte) bool { return classes[c]&nameContinue != 0 }
