@@ -1,6 +1,8 @@
 package cost
 
 import (
+	"slices"
+
 	"github.com/graphql-go/graphql/language/ast"
 )
 
@@ -28,7 +30,7 @@ func (d *Document) Compile(o Options) (*Plan, error) {
 // nodePlan compiles each operation by itself. The budget of selections is one
 // for all of them.
 func (d *Document) nodePlan(operations []*operation, o Options) (*Plan, error) {
-	p := &Plan{strategy: o.Strategy, variableIndex: map[string]int{}}
+	p := &Plan{strategy: o.Strategy}
 	budget := o.maxSelections()
 	for _, op := range operations {
 		c := compiler{document: d, options: o, plan: p, budget: budget}
@@ -44,9 +46,6 @@ func (d *Document) nodePlan(operations []*operation, o Options) (*Plan, error) {
 		} else {
 			p.operations = append(p.operations, compiled)
 		}
-	}
-	if len(p.variables) <= fewVariables {
-		p.variableIndex = nil
 	}
 	return p, nil
 }
@@ -75,10 +74,14 @@ type compiler struct {
 	// budget is over budget, whatever the order.
 	budget, work int64
 
-	terms     []term // all sums of the operation, flat
-	sums      []sum
-	slots     []slot
-	slotIndex map[string]int
+	terms []term // all sums of the operation, flat
+	sums  []sum
+	slots []slot
+	// slotOf is the slot of a variable of the plan, once there are more than a few.
+	slotOf map[int]int
+
+	stack   []term        // of the sums that are not finished
+	weights []fieldWeight // room for more
 }
 
 func (c *compiler) operation(op *operation) (operationPlan, int64, error) {
@@ -97,7 +100,7 @@ func (c *compiler) operation(op *operation) (operationPlan, int64, error) {
 		return operationPlan{}, 0, err
 	}
 	children := c.set(definition.SelectionSet, at)
-	root := builder{compiler: c}
+	root := c.sum()
 	root.field(children.cost, w, nil, nil)
 	c.declareDefaults(definition.VariableDefinitions)
 	compiled := operationPlan{root: root.finish(), sums: c.sums, terms: c.terms, slots: c.slots}
@@ -196,7 +199,7 @@ func (c *compiler) narrow(at cursor, condition *ast.Named) cursor {
 // set compiles a selection set whose fragments are compiled already. The
 // recursion is bounded by Limits.Depth.
 func (c *compiler) set(set *ast.SelectionSet, at cursor) subtotal {
-	total := builder{compiler: c}
+	total := c.sum()
 	selections := int64(len(set.Selections))
 	for _, selection := range set.Selections {
 		switch s := selection.(type) {
@@ -268,16 +271,33 @@ func (c *compiler) argument(name string, arguments []*ast.Argument, declared *fi
 }
 
 // slot returns the index of a variable among those that the operation reads.
-func (c *compiler) slot(variable string) int {
-	if i, ok := c.slotIndex[variable]; ok {
+func (c *compiler) slot(name string) int {
+	variable := c.plan.variable(name)
+	if i := c.slotIndex(variable); i >= 0 {
 		return i
 	}
-	if c.slotIndex == nil {
-		c.slotIndex = map[string]int{}
+	c.slots = append(c.slots, slot{variable: variable})
+	switch n := len(c.slots); {
+	case c.slotOf != nil:
+		c.slotOf[variable] = n - 1
+	case n > fewVariables:
+		c.slotOf = make(map[int]int, 2*n)
+		for i, s := range c.slots {
+			c.slotOf[s.variable] = i
+		}
 	}
-	c.slotIndex[variable] = len(c.slots)
-	c.slots = append(c.slots, slot{variable: c.plan.variable(variable)})
 	return len(c.slots) - 1
+}
+
+// slotIndex is the slot of a variable of the plan, -1 if the operation does not read it.
+func (c *compiler) slotIndex(variable int) int {
+	if c.slotOf != nil {
+		if i, ok := c.slotOf[variable]; ok {
+			return i
+		}
+		return -1
+	}
+	return slices.IndexFunc(c.slots, func(s slot) bool { return s.variable == variable })
 }
 
 // declareDefaults notes the operation's defaults for the variables that it reads;
@@ -287,7 +307,10 @@ func (c *compiler) declareDefaults(definitions []*ast.VariableDefinition) {
 		return
 	}
 	for _, d := range definitions {
-		if i, ok := c.slotIndex[d.Variable.Name.Value]; ok && d.DefaultValue != nil {
+		if d.DefaultValue == nil {
+			continue
+		}
+		if i := c.slotIndex(indexOf(c.plan, d.Variable.Name.Value)); i >= 0 {
 			c.slots[i].fallback = literal(d.DefaultValue)
 		}
 	}

@@ -13,8 +13,7 @@ import (
 type Plan struct {
 	strategy  Strategy
 	variables []string
-	// variableIndex is where names are in variables; a compiled plan has it only where
-	// there are many.
+	// variableIndex is where names are in variables, once there are more than a few.
 	variableIndex map[string]int
 	// known is the cost of the dearest operation of those that read no variable;
 	// operations are the others.
@@ -24,13 +23,20 @@ type Plan struct {
 
 // variable returns the index of a variable in Variables, adding it when it is new.
 func (p *Plan) variable(name string) int {
-	i, ok := p.variableIndex[name]
-	if !ok {
-		i = len(p.variables)
-		p.variableIndex[name] = i
-		p.variables = append(p.variables, name)
+	if i := indexOf(p, name); i >= 0 {
+		return i
 	}
-	return i
+	p.variables = append(p.variables, name)
+	switch n := len(p.variables); {
+	case p.variableIndex != nil:
+		p.variableIndex[name] = n - 1
+	case n > fewVariables:
+		p.variableIndex = make(map[string]int, 2*n)
+		for i, name := range p.variables {
+			p.variableIndex[name] = i
+		}
+	}
+	return len(p.variables) - 1
 }
 
 // operationPlan is the compiled form of one operation.
@@ -82,7 +88,9 @@ func (p *Plan) Variables() []string { return p.variables }
 const fewVariables = 8
 
 // Index returns where a name is in Variables(), -1 if it is not there.
-func (p *Plan) Index(name []byte) int {
+func (p *Plan) Index(name []byte) int { return indexOf(p, name) }
+
+func indexOf[T string | []byte](p *Plan, name T) int {
 	if p.variableIndex != nil {
 		if i, ok := p.variableIndex[string(name)]; ok {
 			return i
@@ -199,42 +207,66 @@ func (w fieldWeight) apply(s Strategy, below float64) float64 {
 	return saturate(saturate(below*w.mul) + w.add)
 }
 
-// builder adds up a selection set, folding what is known.
+// builder adds up a selection set, folding what is known. Its terms are the last ones of
+// the compiler's stack, as sets are compiled one inside of the other.
 type builder struct {
 	compiler *compiler
 	known    float64
-	terms    []term
+	from     int // where its terms start
+}
+
+// sum begins to add up a selection set.
+func (c *compiler) sum() builder { return builder{compiler: c, from: len(c.stack)} }
+
+// term adds a summand behind what was folded so far, which keeps its place among the
+// terms: floating point sums depend on their order.
+func (b *builder) term(t term) {
+	b.flush()
+	b.compiler.push(t)
+}
+
+// usualTerms is how many terms a usual document that reads variables comes to.
+const usualTerms = 16
+
+func (c *compiler) push(t term) {
+	if c.stack == nil {
+		c.stack, c.terms = make([]term, 0, usualTerms), make([]term, 0, usualTerms)
+	}
+	c.stack = append(c.stack, t)
 }
 
 // add adds an operand as it is.
 func (b *builder) add(o operand) {
 	switch {
 	case o.sum > 0:
-		b.flush()
-		b.terms = append(b.terms, term{below: o})
+		b.term(term{below: o})
 	default:
 		b.known = saturate(b.known + o.known)
 	}
 }
 
-// flush keeps what was folded so far in its place among the terms: floating
-// point sums depend on their order.
+// flush makes what was folded so far a term.
 func (b *builder) flush() {
 	if b.known != 0 {
-		b.terms = append(b.terms, term{below: constant(b.known)})
+		b.compiler.push(term{below: constant(b.known)})
 		b.known = 0
 	}
 }
 
 // field adds a field with that below it. declared may be nil.
 func (b *builder) field(below operand, w *weight, arguments []*ast.Argument, declared *fieldDefinition) {
+	s := b.compiler.options.Strategy
+	if len(w.addArguments)+len(w.mulArguments) == 0 && below.sum == 0 && w.assumed == nil {
+		plain := fieldWeight{add: w.add, mul: w.mul}
+		b.known = saturate(b.known + plain.apply(s, below.known))
+		return
+	}
 	resolved := b.weight(w, arguments, declared)
 	if len(resolved.adds)+len(resolved.muls) > 0 {
 		b.weigh(below, resolved)
 		return
 	}
 	resolved = resolved.resolve(nil)
-	s := b.compiler.options.Strategy
 	switch {
 	case below.sum == 0:
 		b.known = saturate(b.known + resolved.apply(s, below.known))
@@ -247,8 +279,19 @@ func (b *builder) field(below operand, w *weight, arguments []*ast.Argument, dec
 
 // weigh adds a field that depends on variables.
 func (b *builder) weigh(below operand, w fieldWeight) {
-	b.flush()
-	b.terms = append(b.terms, term{below: below, weight: &w})
+	b.term(term{below: below, weight: b.compiler.weight(w)})
+}
+
+// weightsAtOnce is how many weights are allocated together.
+const weightsAtOnce = 8
+
+// weight keeps a weight for the plan.
+func (c *compiler) weight(w fieldWeight) *fieldWeight {
+	if len(c.weights) == cap(c.weights) {
+		c.weights = make([]fieldWeight, 0, weightsAtOnce)
+	}
+	c.weights = append(c.weights, w)
+	return &c.weights[len(c.weights)-1]
 }
 
 // weight looks up a field's arguments and folds those that read no variable,
@@ -276,13 +319,14 @@ func (b *builder) weight(w *weight, arguments []*ast.Argument, declared *fieldDe
 
 // finish is the operand that stands for the total.
 func (b *builder) finish() operand {
-	if len(b.terms) == 0 {
+	c := b.compiler
+	if len(c.stack) == b.from {
 		return constant(b.known)
 	}
 	b.flush()
-	c := b.compiler
 	from := len(c.terms)
-	c.terms = append(c.terms, b.terms...)
+	c.terms = append(c.terms, c.stack[b.from:]...)
+	c.stack = c.stack[:b.from]
 	c.sums = append(c.sums, sum{from: from, to: len(c.terms)})
 	return operand{sum: len(c.sums)}
 }
