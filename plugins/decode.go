@@ -149,8 +149,8 @@ func (d *decision) operationsInBody(body []byte) ([]operation, error) {
 		return d.operationsInJSON(body)
 	case strings.EqualFold(string(media), "application/graphql"):
 		return append(d.room.operations[:0], operation{query: body}), nil
-	case strings.EqualFold(string(media), "multipart/form-data") && d.route.AllowMultipart:
-		operations, err := multipartOperations(body, string(contentType))
+	case strings.EqualFold(string(media), mediaMultipart) && d.route.AllowMultipart:
+		operations, err := multipartOperations(body, string(parameters))
 		if err != nil {
 			return nil, err
 		}

@@ -2,42 +2,59 @@ package plugins
 
 import (
 	"bytes"
-	"errors"
-	"io"
-	"mime"
-	"mime/multipart"
 	"strings"
 )
 
-// multipartOperations finds the operations of an upload request, as the GraphQL
-// multipart request specification names the part that holds them.
-func multipartOperations(body []byte, contentType string) ([]byte, error) {
-	_, parameters, err := mime.ParseMediaType(contentType)
-	if err != nil || parameters["boundary"] == "" {
-		return nil, envelopeError("the multipart body has no boundary")
+// Parsers of multipart bodies differ in all that their specifications leave open, or
+// that they get wrong: what separates parts, where a header ends, which of two
+// parameters counts. One that reads another part as the operations would run another
+// document. So what is read here is only what browsers, curl and the HTTP libraries
+// write (RFC 7578, with RFC 2046's delimiters and CRLF at the end of lines); anything
+// else is refused.
+
+const mediaMultipart = "multipart/form-data"
+
+// partOperations is the name of the part that holds the operations (GraphQL multipart
+// request specification).
+const partOperations = "operations"
+
+// maxBoundary is the length of a boundary (RFC 2046, section 5.1.1), in bytes.
+const maxBoundary = 70
+
+var (
+	errBadBoundary  = envelopeError("the multipart body has no boundary")
+	errBadMultipart = envelopeError("malformed multipart body")
+)
+
+// multipartOperations finds the operations of an upload request. parameters are those
+// of its media type.
+func multipartOperations(body []byte, parameters string) ([]byte, error) {
+	boundary, ok := multipartBoundary(parameters)
+	if !ok {
+		return nil, errBadBoundary
 	}
 	var operations []byte
-	parts := multipart.NewReader(bytes.NewReader(body), parameters["boundary"])
-	for {
-		part, err := parts.NextRawPart()
-		if errors.Is(err, io.EOF) {
-			break
+	parts := partSplitter{rest: bytes.TrimLeft(body, "\r\n"), delimiter: []byte("--" + boundary)}
+	if !parts.open() {
+		return nil, errBadMultipart
+	}
+	for !parts.ended {
+		text, ok := parts.next()
+		if !ok {
+			return nil, errBadMultipart
 		}
-		if err != nil {
-			return nil, envelopeError("malformed multipart body")
-		}
-		name := part.FormName()
-		if resembles(name) != "" || name != "operations" && strings.EqualFold(strings.TrimSpace(name), "operations") {
-			return nil, envelopeError("the multipart body has a part that could be taken for operations")
-		}
-		if name != "operations" {
-			continue
-		}
-		if operations != nil {
-			return nil, envelopeError("the multipart body has more than one operations part")
-		}
-		if operations, err = plainPart(part); err != nil {
+		part, err := parsePart(text)
+		switch {
+		case err != nil:
 			return nil, err
+		case part.name != partOperations:
+		case operations != nil:
+			return nil, envelopeError("the multipart body has more than one operations part")
+		default:
+			if err := part.requirePlain(); err != nil {
+				return nil, err
+			}
+			operations = part.body
 		}
 	}
 	if len(operations) == 0 {
@@ -46,21 +63,89 @@ func multipartOperations(body []byte, contentType string) ([]byte, error) {
 	return operations, nil
 }
 
-// plainPart reads a part that every server reads alike: not encoded for transfer,
-// and in UTF-8.
-func plainPart(part *multipart.Part) ([]byte, error) {
-	switch encoding := part.Header.Get("Content-Transfer-Encoding"); strings.ToLower(encoding) {
-	case "", "7bit", "8bit", "binary":
-	default:
-		return nil, envelopeError("the operations part is encoded as %.100s", encoding)
+// multipartBoundary is the boundary that the parameters of a media type name, where all
+// parsers find the same: no other parameters than it and a charset, each once, spelled
+// as everyone spells them.
+func multipartBoundary(parameters string) (boundary string, ok bool) {
+	charset := false
+	for more := true; more; {
+		var parameter string
+		parameter, parameters, more = strings.Cut(parameters, ";")
+		name, value, _ := strings.Cut(strings.Trim(parameter, " \t"), "=")
+		switch {
+		case name == "boundary" && boundary == "":
+			if boundary = boundaryIn(value); !isBoundary(boundary) {
+				return "", false
+			}
+		case strings.EqualFold(name, "charset") && !charset:
+			charset = true // which one is looked at elsewhere
+		default:
+			return "", false
+		}
 	}
-	_, parameters, _ := strings.Cut(part.Header.Get("Content-Type"), ";")
-	if !utf8Charset(parameters) {
-		return nil, envelopeError("the operations part is not in UTF-8")
+	return boundary, boundary != ""
+}
+
+// boundaryIn is the boundary that a value is: a token, or anything in quotes.
+func boundaryIn(value string) string {
+	if len(value) >= len(`""`) && value[0] == '"' && value[len(value)-1] == '"' {
+		return value[1 : len(value)-1]
 	}
-	text, err := io.ReadAll(part)
-	if err != nil {
-		return nil, envelopeError("malformed multipart body")
+	if !isToken(value) {
+		return ""
 	}
-	return text, nil
+	return value
+}
+
+// isBoundary reports whether text is a boundary as RFC 2046 has them, without the
+// characters that end it for some parsers: white space, and the comma.
+func isBoundary(text string) bool {
+	for i := range len(text) {
+		if c := text[i]; !isAlphanumeric(c) && strings.IndexByte("'()+_-./:=?", c) < 0 {
+			return false
+		}
+	}
+	return 0 < len(text) && len(text) <= maxBoundary
+}
+
+func isAlphanumeric(c byte) bool {
+	return 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9'
+}
+
+// partSplitter cuts a body at its delimiters. Wherever the delimiter's text lies, it
+// must be one: alone on its line, and the last with nothing but white space behind it.
+// Clients choose boundaries that do not occur in what they send.
+type partSplitter struct {
+	rest      []byte
+	delimiter []byte // without the line end before it
+	ended     bool
+}
+
+const lineEnd = "\r\n"
+
+// open passes over the first delimiter, before which nothing stands.
+func (p *partSplitter) open() bool {
+	return bytes.HasPrefix(p.rest, p.delimiter) && p.pass(0)
+}
+
+// next returns the text of the next part, headers and body.
+func (p *partSplitter) next() (text []byte, ok bool) {
+	at := bytes.Index(p.rest, p.delimiter)
+	if at < 0 || !bytes.HasSuffix(p.rest[:at], []byte(lineEnd)) {
+		return nil, false
+	}
+	text = p.rest[:at-len(lineEnd)]
+	return text, p.pass(at)
+}
+
+// pass passes over the delimiter at an index, with what belongs to it.
+func (p *partSplitter) pass(at int) bool {
+	p.rest = p.rest[at+len(p.delimiter):]
+	if behind, ok := bytes.CutPrefix(p.rest, []byte(lineEnd)); ok {
+		p.rest = behind
+		return true
+	}
+	behind, ok := bytes.CutPrefix(p.rest, []byte("--"))
+	p.ended = true
+	return ok && len(bytes.Trim(behind, " \t\r\n")) == 0
 }

@@ -20,7 +20,7 @@ func TestUploads(t *testing.T) {
 		return route.send(query{body: body, headers: map[string]string{"content-type": "multipart/form-data; boundary=B"}})
 	}
 	send(operations + rest).costs("2")
-	send("preamble\r\n" + operations + rest).costs("2")
+	send("\r\n" + operations + rest + "\r\n \t\r\n").costs("2")
 	send(part("operations", "Content-Type: application/json; charset=utf-8\r\nContent-Transfer-Encoding: 8BIT\r\n", `{"query":"{a}"}`) + rest).costs("1")
 	send(part("operations", "", `[{"query":"{a}"},{"query":"{a}"}]`) + rest).costs("2")
 	const prefix = "invalid graphql request, "
@@ -33,7 +33,8 @@ func TestUploads(t *testing.T) {
 		{"operations in another charset", part("operations", "Content-Type: application/json; charset=utf-7\r\n", "{}") + rest, prefix + "the operations part is not in UTF-8"},
 		{"cut off in the operations", operations[:80], prefix + "malformed multipart body"},
 		{"cut off after the operations", operations + "--B\r\nContent-Disp", prefix + "malformed multipart body"},
-		{"no parts", "text", prefix + "the multipart body has no operations part"},
+		{"no parts", "--B--\r\n", prefix + "the multipart body has no operations part"},
+		{"no delimiter", "text", prefix + "malformed multipart body"},
 	} {
 		t.Run(c.name, func(t *testing.T) { send(c.body).badRequest(c.message) })
 	}
