@@ -126,7 +126,9 @@ func TestAnEtcdThatIsEmptiedOnPurposeIsFollowed(t *testing.T) {
 	t.Parallel()
 	server := servers.RunEtcd(t)
 	e := runner(t, server)
-	for _, key := range []string{"/global_rules/1", "/services/shop/graphql_cost_decorations/d1", "/services/shop"} {
+	e.follows(openEtcd(t, server, "/apisix"), e.models.Model("shop")) // so each deletion is seen
+	for _, key := range []string{"/global_rules/1", "/services/shop/graphql_cost_decorations/d1",
+		"/services/shop/graphql_cost_decorations/d2", "/services/shop"} {
 		_, err := e.etcd.Delete(t.Context(), "/apisix"+key)
 		require.NoError(t, err)
 	}
