@@ -74,10 +74,10 @@ func multipartBoundary(parameters string) (boundary string, ok bool) {
 		name, value, _ := strings.Cut(strings.Trim(parameter, " \t"), "=")
 		switch {
 		case name == "boundary" && boundary == "":
-			if boundary = boundaryIn(value); !isBoundary(boundary) {
+			if boundary = unquoted(value); !isBoundary(boundary) {
 				return "", false
 			}
-		case strings.EqualFold(name, "charset") && !charset:
+		case strings.EqualFold(name, "charset") && !charset && isToken(unquoted(value)):
 			charset = true // which one is looked at elsewhere
 		default:
 			return "", false
@@ -86,8 +86,8 @@ func multipartBoundary(parameters string) (boundary string, ok bool) {
 	return boundary, boundary != ""
 }
 
-// boundaryIn is the boundary that a value is: a token, or anything in quotes.
-func boundaryIn(value string) string {
+// unquoted is what a parameter's value is: a token, or anything in quotes.
+func unquoted(value string) string {
 	if len(value) >= len(`""`) && value[0] == '"' && value[len(value)-1] == '"' {
 		return value[1 : len(value)-1]
 	}

@@ -194,7 +194,8 @@ func FuzzDecode(f *testing.F) {
 		"{\"query\":\"\xff\\u0000\"}", "{a}", "--B\r\nContent-Disposition: form-data; name=\"operations\"\r\n\r\n{\"query\":\"{a}\"}\r\n--B--",
 		"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03\xab\xae\x05\x00\x43\xbf\xa6\xa3\x02\x00\x00\x00", `{"a":{"b":{"c":[[[[]]]]}}}`, `{"a" :1,"b": 2 }`,
 	} {
-		for _, contentType := range []string{"application/json", "application/graphql", "multipart/form-data; boundary=B", "application/json; charset=\"utf-7", ""} {
+		for _, contentType := range []string{"application/json", "application/graphql", "multipart/form-data; boundary=B", "multipart/form-data; boundary=C; boundary*=utf-8''B",
+			"application/json; charset=\"utf-7", "application/json; charset*0=utf-; charset*1=7", ""} {
 			f.Add([]byte(body), contentType, "")
 		}
 		f.Add([]byte(body), "application/json", "gzip")
