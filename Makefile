@@ -15,7 +15,7 @@ build: ## one static binary at bin/graphql-limit-count
 
 test: ## everything, with the race detector; starts and stops its own servers
 	$(GO) test -race -count 1 -p $(PARALLEL) -timeout 14m ./...
-	$(GO) test -count 1 -run 'RulesReadPlainly|HostileSchemaIsBounded' ./cost
+	$(GO) test -count 1 -run 'RulesReadPlainly|HostileSchemaIsBounded|ACachedRequestAllocatesLittle' ./cost ./plugins
 	$(IN_BENCH) $(GO) test -count 1 ./...
 
 demo: build ## upstream, gateway and runner with sample requests; ONESHOT=1 exits after them
