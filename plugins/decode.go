@@ -105,7 +105,7 @@ func (d *decision) body() ([]byte, error) {
 	if err := d.request.prefetch(true, d.route.variables); err != nil {
 		return nil, fmt.Errorf("asking APISIX for the body: %w", err)
 	}
-	body, err := d.request.Body()
+	body, err := d.request.peekBody()
 	if err != nil {
 		return nil, fmt.Errorf("asking APISIX for the body: %w", err)
 	}

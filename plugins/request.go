@@ -37,6 +37,8 @@ type (
 	lookuper interface {
 		Lookup(name string) (value string, present bool, err error)
 	}
+	// bodyPeeker gives the body in memory that must be neither kept nor changed.
+	bodyPeeker interface{ PeekBody() ([]byte, error) }
 	// argsTeller tells whether the URL has arguments, without making a map of them.
 	argsTeller interface{ HasArgs() bool }
 	// headers tells how often each header came; that is for the Header of a request.
@@ -80,6 +82,14 @@ func (r *request) lookup(name string) (value string, present bool, err error) {
 	}
 	text, err := r.Var(name)
 	return string(text), text != nil, err
+}
+
+// peekBody is the body, which must be neither kept nor changed.
+func (r *request) peekBody() ([]byte, error) {
+	if p, ok := r.Request.(bodyPeeker); ok {
+		return p.PeekBody()
+	}
+	return r.Body()
 }
 
 // noArguments are those of most requests; nobody writes to them.

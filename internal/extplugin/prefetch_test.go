@@ -116,6 +116,41 @@ func TestPrefetchAsksNothingTwice(t *testing.T) {
 	require.Equal(t, []string{"cookie_a", "(body)"}, answers.asked)
 }
 
+func TestABodyIsThePluginsToKeepUnlessItWasPeekedAt(t *testing.T) {
+	for name, read := range map[string]func(*request) ([]byte, error){
+		"kept":               (*request).Body,
+		"peeked at and kept": func(r *request) ([]byte, error) { _, _ = r.PeekBody(); return r.Body() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var first []byte
+			path := serve(t, filtering(func(w http.ResponseWriter, r *request) {
+				body, err := read(r)
+				if first == nil {
+					first = body
+				}
+				fmt.Fprintf(w, "%s %s %v", first, body, err)
+			})).path
+			c := dial(t, path)
+			token := prepare(t, c, preReqKey, `{}`)
+			for _, body := range []string{"one", "two", ""} {
+				got, err := c.HTTPReqCall(t.Context(), suiteRequest(token), &fixedAnswers{body: []byte(body)})
+				require.NoError(t, err)
+				require.Equal(t, "one "+body+" <nil>", string(got.Body))
+			}
+		})
+	}
+	t.Run("peeked at", func(t *testing.T) {
+		var r request
+		r.bodyRoom = []byte("room")
+		r.body, r.haveBody = r.bodyRoom, true
+		_, err := r.PeekBody()
+		require.NoError(t, err)
+		r.end()
+		require.Equal(t, 4, cap(r.bodyRoom), "the next request's")
+		require.False(t, r.haveBody)
+	})
+}
+
 func TestAVariableNameTooLongIsAnErrorAndHarmsNothing(t *testing.T) {
 	path := serve(t, filtering(func(w http.ResponseWriter, r *request) {
 		_, err := r.Var(strings.Repeat("x", maxVarName+1))

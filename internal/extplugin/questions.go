@@ -81,19 +81,26 @@ func (r *request) exchange(body bool, vars []string) error {
 		return r.fail("asking APISIX", err)
 	}
 	for _, name := range vars {
-		value, err := r.answer(a.in, name)
+		payload, value, err := r.answer(a.in, name)
 		if err != nil {
 			return err
 		}
+		a.in = trim(payload)
 		r.remember(variable{name, string(value), value != nil})
 	}
 	if body {
-		value, err := r.answer(nil, "")
-		if err != nil {
-			return err
-		}
-		r.body, r.haveBody = value, true
+		return r.readBody()
 	}
+	return nil
+}
+
+// readBody reads the answer to the question for the body.
+func (r *request) readBody() error {
+	payload, value, err := r.answer(r.bodyRoom, "")
+	if err != nil {
+		return err
+	}
+	r.body, r.haveBody, r.bodyRoom = value, true, payload
 	return nil
 }
 
@@ -104,14 +111,13 @@ func countIf(yes bool) int {
 	return 0
 }
 
-// answer reads the next answer, into buf if that is not nil: a variable's or,
-// without a name, the body's.
-func (r *request) answer(buf []byte, name string) ([]byte, error) {
+// answer reads the next answer, into buf if it fits there: a variable's or, without a
+// name, the body's.
+func (r *request) answer(buf []byte, name string) (payload, value []byte, err error) {
 	ty, payload, err := r.ask.f.read(buf)
 	if err == nil && ty != frameExtraInfo {
 		err = unexpectedFrame(ty, payload)
 	}
-	var value []byte
 	if err == nil {
 		value, err = decodeAnswer(payload)
 	}
@@ -120,12 +126,9 @@ func (r *request) answer(buf []byte, name string) ([]byte, error) {
 		if name != "" {
 			what = fmt.Sprintf("the variable %q", name)
 		}
-		return nil, r.fail("reading APISIX's answer for "+what, err)
+		return nil, nil, r.fail("reading APISIX's answer for "+what, err)
 	}
-	if buf != nil {
-		r.ask.in = trim(payload)
-	}
-	return value, nil
+	return payload, value, nil
 }
 
 // fail makes err the answer to this and every later question: what would be read

@@ -22,9 +22,10 @@ import (
 const maxEntries = 1 << 15
 
 // request is what plugins are given: apisix-go-plugin-runner's Request, Prefetch, and
-// Lookup and HasArgs, which tell what Var and Args do without a copy. It is valid, and
-// may be used by one goroutine, until RequestFilter returns, and so are the maps that
-// it hands out; strings and byte slices are the plugin's to keep, but not to change.
+// Lookup, PeekBody and HasArgs, which tell what Var, Body and Args do with less work. It
+// is valid, and may be used by one goroutine, until RequestFilter returns, and so are
+// the maps that it hands out and what is only to be peeked at; other strings and byte
+// slices are the plugin's to keep, but not to change.
 type request struct {
 	ask   asker // the connection, for questions to APISIX
 	owner *confEntry
@@ -50,7 +51,8 @@ type request struct {
 	vars     []variable
 	body     []byte
 	haveBody bool
-	failed   error // the connection is out of step
+	bodyRoom []byte // for the answer that holds a body
+	failed   error  // the connection is out of step
 
 	base   context.Context
 	start  time.Time
@@ -133,6 +135,7 @@ func (r *request) end() {
 		headers:  trimEntries(r.headers),
 		hdr:      header{changes: r.hdr.changes},
 		respRoom: trimHeader(r.respHdr, r.respRoom),
+		bodyRoom: trim(r.bodyRoom),
 		vars:     r.vars[:0],
 	}
 }

@@ -47,6 +47,14 @@ func (r *request) Lookup(name string) (value string, present bool, err error) {
 
 // Body returns the request's body, nil when it has none. Errors are those of Var.
 func (r *request) Body() ([]byte, error) {
+	body, err := r.PeekBody()
+	r.bodyRoom = nil // the plugin's to keep
+	return body, err
+}
+
+// PeekBody is Body in memory that the next request uses again: it must be neither kept
+// nor changed.
+func (r *request) PeekBody() ([]byte, error) {
 	if !r.haveBody {
 		if err := r.question(true); err != nil {
 			return nil, err
