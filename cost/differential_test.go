@@ -3,6 +3,8 @@ package cost_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"runtime/debug"
 	"strings"
 	"testing"
 
@@ -12,19 +14,42 @@ import (
 	"graphql-limit-count/cost"
 )
 
-// differentialCases is the number of random cases, of which each is costed under
-// every strategy, plain and noisy. A short run, and one under the race detector, takes a
-// tenth; make test runs all of them without.
-const differentialCases = 21_000
+const (
+	// differentialCases is the number of random cases, of which each is costed under
+	// every strategy, plain and noisy. A short run, and one under the race detector, takes
+	// a part of them; make test runs all of them without.
+	differentialCases = 100_000
+	shortPart         = 50
+	// differentialParts are checked side by side, as far as there are processors.
+	differentialParts = 8
+	// differentialGC is how much garbage a test of nothing else may leave, in percent of
+	// what is live, which is next to nothing.
+	differentialGC = 1000
+)
 
 func TestCostEqualsThatOfTheRulesReadPlainly(t *testing.T) {
 	cases := uint64(differentialCases)
 	if testing.Short() || underRace {
-		cases /= 10
+		cases /= shortPart
 	}
+	defer debug.SetGCPercent(debug.SetGCPercent(differentialGC))
+	var parts [differentialParts]map[string]int
+	t.Run("cases", func(t *testing.T) {
+		for part := range parts {
+			parts[part] = map[string]int{}
+			t.Run(fmt.Sprint(part), func(t *testing.T) {
+				t.Parallel()
+				for seed := uint64(part); seed < cases; seed += differentialParts {
+					checkCase(t, seed, parts[part])
+				}
+			})
+		}
+	})
 	outcomes := map[string]int{}
-	for seed := range cases {
-		checkCase(t, seed, outcomes)
+	for _, part := range parts {
+		for outcome, n := range part {
+			outcomes[outcome] += n
+		}
 	}
 	// Every way to end must have been met, or the generator has lost its teeth.
 	t.Log(outcomes)
@@ -41,10 +66,7 @@ func checkCase(t *testing.T, seed uint64, outcomes map[string]int) {
 	require.NoError(t, err, "seed %d: %s", seed, plain)
 
 	expected := reference{document: raw, schema: g.schema, decorations: g.decorations}
-	schema, err := cost.ParseSDL([]byte(g.schema.sdl()))
-	if g.chance(50) {
-		schema, err = cost.ParseIntrospection(g.schema.introspection())
-	}
+	schema, err := g.parseSchema()
 	require.NoError(t, err)
 	model, err := cost.NewModel(g.decorations)
 	require.NoError(t, err)
@@ -71,6 +93,14 @@ func checkCase(t *testing.T, seed uint64, outcomes map[string]int) {
 			require.Equal(t, want, got, "seed %d, %s: %s", seed, strategy, plain)
 		}
 	}
+}
+
+// parseSchema reads the schema in either of its forms.
+func (g *randomCase) parseSchema() (*cost.Schema, error) {
+	if g.chance(50) {
+		return cost.ParseIntrospection(g.schema.introspection())
+	}
+	return cost.ParseSDL([]byte(g.schema.sdl()))
 }
 
 func evaluate(d *cost.Document, r reference, model *cost.Model, schema *cost.Schema, variables map[string]json.RawMessage) (float64, error) {
