@@ -280,17 +280,27 @@ func (d *decision) operation() (op operation, fault error, ok bool) {
 			return operation{}, nil, false
 		}
 		name := key.bytes(&d.room.text)
-		value, ok := s.described()
+		of := found.named(name)
+		var value jsonValue
+		var repeated jsonString
+		if of == &found.variables && s.next() == '{' {
+			value.text, repeated, ok = d.variables()
+		} else {
+			value, ok = s.described()
+		}
 		if !ok {
 			return operation{}, nil, false
 		}
-		switch of := found.named(name); {
+		switch {
 		case of == nil:
 			if other == "" {
 				other = resembles(string(name))
 			}
 		case of.text == nil:
 			*of = value
+			if repeated.quoted != nil && fault == nil {
+				fault = envelopeError("json body[variables] repeats %.100q", repeated.bytes(&d.room.text))
+			}
 		case fault == nil:
 			fault = envelopeError("json body[%s] is repeated", name)
 		}
@@ -367,12 +377,21 @@ func (d *decision) operationInURL(args url.Values) ([]operation, error) {
 	if text := args.Get("variables"); text != "" {
 		s := &d.room.scan
 		s.start([]byte(text))
-		value, ok := s.described()
+		var value jsonValue
+		var repeated jsonString
+		var ok bool
+		if s.next() == '{' {
+			value.text, repeated, ok = d.variables()
+		} else {
+			value, ok = s.described()
+		}
 		switch {
 		case !ok || !s.ended():
 			return nil, envelopeError("variables: %s", jsonFault([]byte(text)))
 		case d.holdsObject(value.in):
 			return nil, envelopeError("variables in the URL are a string")
+		case repeated.quoted != nil:
+			return nil, envelopeError("variables in the URL repeat %.100q", repeated.bytes(&d.room.text))
 		case value.text[0] == '{':
 			op.variables = value.text
 		}
@@ -380,8 +399,7 @@ func (d *decision) operationInURL(args url.Values) ([]operation, error) {
 	return append(d.room.operations[:0], op), nil
 }
 
-// values are the request's values of the variables that a plan reads. Of a variable
-// that is given twice the later value counts, as for every JSON decoder.
+// values are the request's values of the variables that a plan reads.
 func (d *decision) values(op *operation, plan *cost.Plan) []cost.Value {
 	count := len(plan.Variables())
 	if count == 0 || op.variables == nil {

@@ -184,22 +184,33 @@ func TestBatches(t *testing.T) {
 	})
 }
 
-// TestVariablesAreReadFromTheRequest: of a variable that is given twice the later
-// value counts, as for every JSON decoder.
+// TestVariablesAreReadFromTheRequest: of the body, and of the URL.
 func TestVariablesAreReadFromTheRequest(t *testing.T) {
 	_, route := startQuantified(t, `"allowed_methods":["POST","GET"]`)
+	const document = `query($n:Int){products(first:$n){id}}`
+	inBody := func(variables string) answer {
+		return route.send(inJSON(fmt.Sprintf(`{"query":%q,"variables":%s}`, document, variables)))
+	}
+	inURL := func(variables string) answer {
+		return route.send(query{method: "GET", args: []extplugin.KV{{Name: "query", Value: document}, {Name: "variables", Value: variables}}})
+	}
 	for _, c := range []struct{ variables, cost string }{
-		{`{"n":5}`, "2"}, {`{}`, "1"}, {`{"m":5}`, "1"}, {`{"n":5,"n":7}`, "2"}, {`{"n":"5"}`, "2"}, {`{"n":null}`, "1"},
+		{`{"n":5}`, "2"}, {`{}`, "1"}, {`{"m":5}`, "1"}, {`{"n":"5"}`, "2"}, {`{"n":null}`, "1"}, {`{"n":5,"N":7}`, "2"},
+		{`{"n":5,"m":{"a":1,"a":2}}`, "2"}, {`{"n":5,"m":[{"n":1},{"n":2}]}`, "2"},
 	} {
 		t.Run(c.variables, func(t *testing.T) {
-			const document = `query($n:Int){products(first:$n){id}}`
-			route.send(inJSON(fmt.Sprintf(`{"query":%q,"variables":%s}`, document, c.variables))).costs(c.cost)
-			q := query{method: "GET", args: []extplugin.KV{{Name: "query", Value: document}, {Name: "variables", Value: c.variables}}}
-			route.send(q).costs(c.cost)
+			inBody(c.variables).costs(c.cost)
+			inURL(c.variables).costs(c.cost)
 		})
 	}
-	t.Run("the later value counts", func(t *testing.T) {
-		const document = `query($n:Int){products(first:$n){reviews(first:1){id}}}`
-		route.send(inJSON(fmt.Sprintf(`{"query":%q,"variables":{"n":5,"n":7}}`, document))).costs("9")
-	})
+	// Some servers keep the first value, some the last.
+	for _, c := range []struct{ variables, name string }{
+		{`{"n":5,"n":7}`, "n"}, {`{"n":5,"n":5}`, "n"}, {`{"n":5,"\u006e":7}`, "n"}, {`{"m":1,"n":5,"m":[]}`, "m"}, {`{"":1,"":2}`, ""},
+		{`{"` + strings.Repeat("x", 200) + `":1,"` + strings.Repeat("x", 200) + `":2}`, strings.Repeat("x", 100)},
+	} {
+		t.Run("repeated "+c.variables, func(t *testing.T) {
+			inBody(c.variables).badRequest(fmt.Sprintf("invalid graphql request, json body[variables] repeats %q", c.name))
+			inURL(c.variables).badRequest(fmt.Sprintf("invalid graphql request, variables in the URL repeat %q", c.name))
+		})
+	}
 }

@@ -72,6 +72,9 @@ func oracleOperation(value []byte) (operation, error) {
 			return envelopeError("json body[%s] is repeated", key)
 		}
 		*member = value
+		if key == "variables" {
+			return oracleVariables(value)
+		}
 		return nil
 	})
 	if err != nil {
@@ -94,6 +97,22 @@ func oracleOperation(value []byte) (operation, error) {
 		op.variables = variables
 	}
 	return op, nil
+}
+
+// oracleVariables refuses a variable that is given twice: decoders differ in which
+// value they keep.
+func oracleVariables(value []byte) error {
+	if value[0] != '{' {
+		return nil
+	}
+	seen := map[string]bool{}
+	return eachMember(value, func(key string, _ []byte) error {
+		if seen[key] {
+			return envelopeError("json body[variables] repeats %.100q", key)
+		}
+		seen[key] = true
+		return nil
+	})
 }
 
 func oracleHoldsObject(value []byte) bool {

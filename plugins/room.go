@@ -6,6 +6,7 @@ import "graphql-limit-count/cost"
 type room struct {
 	scan       jsonScanner
 	text       []byte // decoded strings
+	names      nameSet
 	operations []operation
 	values     []cost.Value
 	charges    []due
@@ -33,6 +34,7 @@ func (d *decision) end() {
 		room: room{
 			scan:       jsonScanner{closers: trimRoom(d.room.scan.closers, keepRoomBytes)},
 			text:       trimRoom(d.room.text, keepRoomBytes),
+			names:      nameSet{names: trimRoom(d.room.names.names, keepRoomEntries)},
 			operations: trimRoom(d.room.operations, keepRoomEntries),
 			values:     trimRoom(d.room.values, keepRoomEntries),
 			charges:    trimRoom(d.room.charges, keepRoomEntries),

@@ -16,6 +16,11 @@ var scanCases = []string{
 	`{"query":"{a}","query":"{b}"}`, `{"query":"{a}","variables":{},"variables":null}`, `{"query":"{a}","Query":"{b}"}`,
 	`{"variables":" {\"n\":1}","query":"{a}"}`, `{"query":"{a}","variable` + "\u017f" + `":1}`, `{"query":1,"query[]":2,"query":"{a}"}`,
 	`[{"query":"{a}"},{"query":"{b}","operationName":"B"}]`, `[{"query":"{a}"},{},{},{},{}]`, `[{"query":"{a}"},1`, `[]`, `[[]]`, `[,]`, `[1,]`,
+	`{"query":"{a}","variables":{"n":1,"n":2}}`, `{"query":"{a}","variables":{"n":1,"\u006e":2},"query":1}`, `{"variables":{"":1,"":2,"n":3,"n":4},"query":1}`,
+	`{"query":"{a}","variables":{"n":{"a":1,"a":2},"m":[{"a":1,"a":2}]}}`, `{"query":"{a}","variables":{"n":1,"n":2},"variables":{}}`,
+	`{"query":"{a}","variables":{"n":1,"n":2},"x"}`, `{"query":"{a}","variables":{"n":1,"n"}}`, `{"query":"{a}","variables":{"n":1 "n":2}}`, `{"query":"{a}","variables":{"n":1,}}`,
+	`{"query":"{a}","variables":{"n":1,"n":2},"variables":{"m":1,"m":2},"query":"{b}"}`, `[{"query":"{a}","variables":{"n":1}},{"query":"{a}","variables":{"n":1,"n":1}}]`,
+	"{\"query\":\"{a}\",\"variables\":{\"\xff\":1,\"\\ufffd\":2}}", manyVariables(100, ""), manyVariables(100, `"v7":1,`), manyVariables(17, `"v16":1,`), manyVariables(16, `"\u00760":1,`),
 	`{}`, `{,}`, `{"a":1,}`, `{"a":1 "b":2}`, `{"a"}`, `{"a":}`, `{1:2}`, `{"a":{"b":{"c":[[[[]]]]}}}`, `{"a" :1,"b": 2 } `, `{"":"","query":1}`,
 	`{"query":"{a}"} x`, `{"query":"{a}"}{}`, "{\"query\":\"{a}\"}\x00", `{"query":"{a}"`, ` `, ``, "\uFEFF{}", "\uFEFF\uFEFF{}",
 	"{\"query\":\"\xff\xc3(\"}", "{\"query\":\"\xe2\x82\\n\xac\"}", "{\"query\":\"a\x1fb\"}", "{\"query\":\"tab\there\"}", "{\"query\":\"long enough for two words\x01\"}",
@@ -27,6 +32,17 @@ var scanCases = []string{
 	strings.Repeat("[", maxJSONNesting+1) + strings.Repeat("]", maxJSONNesting+1),
 	`{"variables":` + strings.Repeat(`{"a":`, maxJSONNesting-1) + `1` + strings.Repeat(`}`, maxJSONNesting) + ``,
 	`{"variables":` + strings.Repeat(`{"a":`, maxJSONNesting) + `1` + strings.Repeat(`}`, maxJSONNesting) + `}`,
+}
+
+// manyVariables is a request with variables v0, v1 and so on, the last ones first, and
+// with more in front.
+func manyVariables(n int, more string) string {
+	var b strings.Builder
+	b.WriteString(`{"query":"{a}","variables":{` + more)
+	for i := n - 1; i >= 0; i-- {
+		fmt.Fprintf(&b, `"v%d":%d,`, i, i)
+	}
+	return strings.TrimSuffix(b.String(), ",") + "}}"
 }
 
 // TestRequestsAreReadAsByEncodingJSON: what is read in one pass is what the walk over
