@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 
 	"graphql-limit-count/cost"
@@ -348,16 +347,6 @@ func resembles(name string) string {
 	return ""
 }
 
-// holdsObject reports whether a string, if there is one, has an object in it, which
-// some upstreams decode once more.
-func (d *decision) holdsObject(text jsonString) bool {
-	if text.quoted == nil {
-		return false
-	}
-	inner := trimJSON(text.bytes(&d.room.text))
-	return len(inner) > 0 && inner[0] == '{'
-}
-
 // operationInURL reads a GET request (GraphQL over HTTP, section 6.3).
 func (d *decision) operationInURL(args url.Values) ([]operation, error) {
 	for name := range args {
@@ -397,30 +386,4 @@ func (d *decision) operationInURL(args url.Values) ([]operation, error) {
 		}
 	}
 	return append(d.room.operations[:0], op), nil
-}
-
-// values are the request's values of the variables that a plan reads.
-func (d *decision) values(op *operation, plan *cost.Plan) []cost.Value {
-	count := len(plan.Variables())
-	if count == 0 || op.variables == nil {
-		return nil
-	}
-	values := slices.Grow(d.room.values[:0], count)[:count]
-	clear(values)
-	d.room.values = values
-	s := &d.room.scan
-	s.start(op.variables)
-	s.take('{')
-	for !s.take('}') {
-		s.take(',')
-		key, isKey := s.key()
-		value, isValue := s.value()
-		if !isKey || !isValue {
-			break // does not happen: the object was found to be JSON when it was read
-		}
-		if i := plan.Index(key.bytes(&d.room.text)); i >= 0 {
-			values[i] = cost.JSONValue(value)
-		}
-	}
-	return values
 }

@@ -1,5 +1,11 @@
 package plugins
 
+import (
+	"slices"
+
+	"graphql-limit-count/cost"
+)
+
 // variables passes over the object of variables that comes next, and returns its text.
 // repeated is a name that it holds twice, nothing (quoted is nil) if there is none: some
 // decoders keep the first of two values, some the last. Only the object's own names
@@ -33,4 +39,40 @@ func (d *decision) variables() (text []byte, repeated jsonString, ok bool) {
 		}
 	}
 	return s.text[start:s.at], repeated, true
+}
+
+// holdsObject reports whether a string, if there is one, has an object in it, which
+// some upstreams decode once more.
+func (d *decision) holdsObject(text jsonString) bool {
+	if text.quoted == nil {
+		return false
+	}
+	inner := trimJSON(text.bytes(&d.room.text))
+	return len(inner) > 0 && inner[0] == '{'
+}
+
+// values are the request's values of the variables that a plan reads.
+func (d *decision) values(op *operation, plan *cost.Plan) []cost.Value {
+	count := len(plan.Variables())
+	if count == 0 || op.variables == nil {
+		return nil
+	}
+	values := slices.Grow(d.room.values[:0], count)[:count]
+	clear(values)
+	d.room.values = values
+	s := &d.room.scan
+	s.start(op.variables)
+	s.take('{')
+	for !s.take('}') {
+		s.take(',')
+		key, isKey := s.key()
+		value, isValue := s.value()
+		if !isKey || !isValue {
+			break // does not happen: the object was found to be JSON when it was read
+		}
+		if i := plan.Index(key.bytes(&d.room.text)); i >= 0 {
+			values[i] = cost.JSONValue(value)
+		}
+	}
+	return values
 }
