@@ -32,12 +32,15 @@ func (d *Document) Compile(o Options) (*Plan, error) {
 func (d *Document) nodePlan(operations []*operation, o Options) (*Plan, error) {
 	p := &Plan{strategy: o.Strategy}
 	budget := o.maxSelections()
+	var room parts
 	for _, op := range operations {
-		c := compiler{document: d, options: o, plan: p, budget: budget}
+		c := compiler{document: d, options: o, plan: p, budget: budget, parts: room}
 		compiled, selections, err := c.operation(op)
 		if err != nil {
 			return nil, err
 		}
+		room = c.parts
+		room.reset()
 		if budget -= selections; budget < 0 {
 			return nil, ErrTooManySelections
 		}
@@ -74,14 +77,25 @@ type compiler struct {
 	// budget is over budget, whatever the order.
 	budget, work int64
 
-	terms []term // all sums of the operation, flat
-	sums  []sum
-	slots []slot
+	// parts are what the plan of the operation is made of.
+	parts
 	// slotOf is the slot of a variable of the plan, once there are more than a few.
 	slotOf map[int]int
+}
 
-	stack   []term        // of the sums that are not finished
-	weights []fieldWeight // room for more
+// parts are the parts of a plan while they become known; operations use their memory one
+// after the other.
+type parts struct {
+	terms   []term // all sums, flat
+	sums    []sum
+	weights []fieldWeight
+	slots   []slot
+	stack   []term // of the sums that are not finished
+}
+
+// reset empties the parts.
+func (p *parts) reset() {
+	*p = parts{p.terms[:0], p.sums[:0], p.weights[:0], p.slots[:0], p.stack[:0]}
 }
 
 func (c *compiler) operation(op *operation) (operationPlan, int64, error) {
@@ -103,7 +117,11 @@ func (c *compiler) operation(op *operation) (operationPlan, int64, error) {
 	root := c.sum()
 	root.field(children.cost, w, nil, nil)
 	c.declareDefaults(definition.VariableDefinitions)
-	compiled := operationPlan{root: root.finish(), sums: c.sums, terms: c.terms, slots: c.slots}
+	// Plans are kept: what they hold takes no more room than it needs.
+	compiled := operationPlan{
+		root: root.finish(), sums: slices.Clone(c.sums), terms: slices.Clone(c.terms),
+		weights: slices.Clone(c.weights), slots: slices.Clone(c.slots),
+	}
 	return compiled, children.selections, nil
 }
 

@@ -44,7 +44,9 @@ type operationPlan struct {
 	root  operand
 	sums  []sum
 	terms []term
-	slots []slot
+	// weights are those of the terms that are fields.
+	weights []fieldWeight
+	slots   []slot
 }
 
 // operand is a number: known, or the result of a sum.
@@ -61,7 +63,7 @@ type sum struct{ from, to int }
 // term is one summand: an operand as it is, or a field with that below it.
 type term struct {
 	below  operand
-	weight *fieldWeight // nil: the operand as it is
+	weight int // index into operationPlan.weights plus 1; 0 means the operand as it is
 }
 
 // fieldWeight is a field's weight as far as it is known.
@@ -145,7 +147,7 @@ func (p *operationPlan) cost(s Strategy, supplied []Value) float64 {
 	for _, sum := range p.sums {
 		total := 0.0
 		for _, t := range p.terms[sum.from:sum.to] {
-			total = saturate(total + t.value(s, results, values))
+			total = saturate(total + p.value(t, s, results, values))
 		}
 		results = append(results, total)
 	}
@@ -159,12 +161,12 @@ func (o operand) value(results []float64) float64 {
 	return results[o.sum-1]
 }
 
-func (t *term) value(s Strategy, results []float64, values []Value) float64 {
+func (p *operationPlan) value(t term, s Strategy, results []float64, values []Value) float64 {
 	below := t.below.value(results)
-	if t.weight == nil {
+	if t.weight == 0 {
 		return below
 	}
-	return t.weight.resolve(values).apply(s, below)
+	return p.weights[t.weight-1].resolve(values).apply(s, below)
 }
 
 // resolve folds in the arguments that read variables.
@@ -225,12 +227,13 @@ func (b *builder) term(t term) {
 	b.compiler.push(t)
 }
 
-// usualTerms is how many terms a usual document that reads variables comes to.
-const usualTerms = 16
+// usualParts is how many terms a usual document that reads variables comes to; it has
+// some weights less.
+const usualParts = 16
 
 func (c *compiler) push(t term) {
 	if c.stack == nil {
-		c.stack, c.terms = make([]term, 0, usualTerms), make([]term, 0, usualTerms)
+		c.stack, c.terms = make([]term, 0, usualParts), make([]term, 0, usualParts)
 	}
 	c.stack = append(c.stack, t)
 }
@@ -279,19 +282,12 @@ func (b *builder) field(below operand, w *weight, arguments []*ast.Argument, dec
 
 // weigh adds a field that depends on variables.
 func (b *builder) weigh(below operand, w fieldWeight) {
-	b.term(term{below: below, weight: b.compiler.weight(w)})
-}
-
-// weightsAtOnce is how many weights are allocated together.
-const weightsAtOnce = 8
-
-// weight keeps a weight for the plan.
-func (c *compiler) weight(w fieldWeight) *fieldWeight {
-	if len(c.weights) == cap(c.weights) {
-		c.weights = make([]fieldWeight, 0, weightsAtOnce)
+	c := b.compiler
+	if c.weights == nil {
+		c.weights = make([]fieldWeight, 0, usualParts)
 	}
 	c.weights = append(c.weights, w)
-	return &c.weights[len(c.weights)-1]
+	b.term(term{below: below, weight: len(c.weights)})
 }
 
 // weight looks up a field's arguments and folds those that read no variable,
@@ -352,10 +348,8 @@ func (p *Plan) Size() int {
 	for i := range p.operations {
 		op := &p.operations[i]
 		size += operationBytes + len(op.sums)*sumBytes + len(op.terms)*termBytes + len(op.slots)*slotBytes
-		for _, t := range op.terms {
-			if t.weight != nil {
-				size += weightBytes + (len(t.weight.adds)+len(t.weight.muls))*sourceBytes
-			}
+		for j := range op.weights {
+			size += weightBytes + (len(op.weights[j].adds)+len(op.weights[j].muls))*sourceBytes
 		}
 	}
 	return size

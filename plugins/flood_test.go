@@ -89,7 +89,8 @@ func floodDocument(kind string, i int) string {
 fragment details on Product { id name description price { amount currency } }`, kind, i, i%100, i)
 }
 
-// TestPlansWeighWhatTheyTake: what the cache counts is what its entries take, about.
+// TestPlansWeighWhatTheyTake: what the cache counts is no less than what its entries
+// take, and not far more.
 func TestPlansWeighWhatTheyTake(t *testing.T) {
 	const documents = 5_000
 	p, o := newPlans(1<<30), planOptions(t, 1)
@@ -101,12 +102,14 @@ func TestPlansWeighWhatTheyTake(t *testing.T) {
 	p.cache.CleanUp()
 	takes, counted := float64(liveBytes()-before), float64(p.cache.WeightedSize())
 	t.Logf("%d entries take %.0f bytes each and are counted as %.0f", 2*documents, takes/documents/2, counted/documents/2)
-	require.InDelta(t, 1, takes/counted, 0.35)
+	require.Less(t, takes, counted*1.1)
+	require.Greater(t, takes, counted/3)
 	runtime.KeepAlive(p)
 }
 
 func liveBytes() int64 {
 	debug.FreeOSMemory()
+	debug.FreeOSMemory() // what the first found to be cleaned up
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
