@@ -61,10 +61,15 @@ func plainRedisText(key string) bool {
 	return true
 }
 
+// plainLocalKey reports whether a key is its own name in memory.
+func plainLocalKey(key string) bool {
+	return len(key) <= maxLocalKey && (key == "" || key[0] != localDigestMark[0])
+}
+
 // localKey is the name of a counter in memory: the key itself up to 96 bytes, else a NUL
 // and its binary SHA-256. A key that itself starts with NUL is always hashed.
 func localKey(key string) string {
-	if len(key) <= maxLocalKey && !strings.HasPrefix(key, localDigestMark) {
+	if plainLocalKey(key) {
 		return key
 	}
 	sum := sha256.Sum256([]byte(key))

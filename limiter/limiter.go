@@ -111,6 +111,13 @@ type Limiter interface {
 	Charge(ctx context.Context, key string, cost int64, q Quota) (Result, error)
 }
 
+// inRange reports whether the numbers are what check takes: none below 0, where it is
+// unsigned, is within the bounds.
+func (q *Quota) inRange(cost int64) bool {
+	const most = uint64(MaxCount)
+	return uint64(cost) <= most && uint64(q.Limit-1) < most && q.Window > 0 && uint64(q.Burst) <= most
+}
+
 // check refuses what no store may be asked.
 func (q *Quota) check(cost int64) error {
 	switch {

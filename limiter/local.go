@@ -128,10 +128,15 @@ func shardCount(maxKeys int) int {
 // (well under a millisecond), so ctx is not consulted; the only errors are those of a
 // quota or cost out of range.
 func (l *Local) Charge(_ context.Context, key string, cost int64, q Quota) (Result, error) {
-	if err := q.check(cost); err != nil {
-		return Result{}, err
+	// What is usual is found to be so in place, without a call.
+	if !q.inRange(cost) || q.Type != Fixed && q.Type != "" {
+		if err := q.check(cost); err != nil {
+			return Result{}, err
+		}
 	}
-	key = localKey(key)
+	if !plainLocalKey(key) {
+		key = localKey(key)
+	}
 	now := l.clock()
 	hash := l.hash(key)
 	s := l.shard(hash)
@@ -165,10 +170,10 @@ func (l *Local) Close() {
 
 // clock is the time as Unix time in nanoseconds, on the monotonic clock where Now has one.
 func (l *Local) clock() int64 {
-	if l.now == nil {
-		return l.startNano + int64(time.Since(l.start)) // reads one clock, time.Now two
+	if l.now != nil {
+		return l.startNano + int64(l.now().Sub(l.start))
 	}
-	return l.startNano + int64(l.now().Sub(l.start))
+	return l.startNano + int64(time.Since(l.start)) // reads one clock, time.Now two
 }
 
 // reading is a reading of the clock, and what clock returns for it.
