@@ -147,7 +147,7 @@ func (d *decision) operationsInBody(body []byte) ([]operation, error) {
 	case strings.EqualFold(string(media), mediaJSON):
 		return d.operationsInJSON(body)
 	case strings.EqualFold(string(media), "application/graphql"):
-		return append(d.room.operations[:0], operation{query: body}), nil
+		return d.only(operation{query: body}), nil
 	case strings.EqualFold(string(media), mediaMultipart) && d.route.AllowMultipart:
 		operations, err := multipartOperations(body, string(parameters))
 		if err != nil {
@@ -156,6 +156,12 @@ func (d *decision) operationsInBody(body []byte) ([]operation, error) {
 		return d.operationsInJSON(operations)
 	}
 	return nil, envelopeError("error content-type: %.256s", contentType)
+}
+
+// only is one request, in the decision's room.
+func (d *decision) only(op operation) []operation {
+	d.room.operations = append(d.room.operations[:0], op)
+	return d.room.operations
 }
 
 // utf8Charset reports whether the parameters of a media type name no other
@@ -385,5 +391,5 @@ func (d *decision) operationInURL(args url.Values) ([]operation, error) {
 			op.variables = value.text
 		}
 	}
-	return append(d.room.operations[:0], op), nil
+	return d.only(op), nil
 }

@@ -30,23 +30,31 @@ func newDecision(p *Plugin) *decision {
 func (d *decision) end() {
 	*d = decision{
 		plugin: d.plugin, lookup: d.lookup,
-		headers: headerList{names: trimRoom(d.headers.names, keepRoomEntries), text: trimRoom(d.headers.text, keepRoomBytes)},
+		headers: headerList{names: trimRoom(d.headers.names), text: trimBytes(d.headers.text)},
 		room: room{
-			scan:       jsonScanner{closers: trimRoom(d.room.scan.closers, keepRoomBytes)},
-			text:       trimRoom(d.room.text, keepRoomBytes),
-			names:      nameSet{names: trimRoom(d.room.names.names, keepRoomEntries)},
-			operations: trimRoom(d.room.operations, keepRoomEntries),
-			values:     trimRoom(d.room.values, keepRoomEntries),
-			charges:    trimRoom(d.room.charges, keepRoomEntries),
+			scan:       jsonScanner{closers: trimBytes(d.room.scan.closers)},
+			text:       trimBytes(d.room.text),
+			names:      nameSet{names: trimRoom(d.room.names.names)},
+			operations: trimRoom(d.room.operations),
+			values:     trimRoom(d.room.values),
+			charges:    trimRoom(d.room.charges),
 		},
 	}
 }
 
-// trimRoom empties room, and gives up one that is larger than keep.
-func trimRoom[T any](room []T, keep int) []T {
-	if cap(room) > keep {
+// trimRoom empties room, also of what it refers to, and gives up one that is larger
+// than the next request needs.
+func trimRoom[T any](room []T) []T {
+	if cap(room) > keepRoomEntries {
 		return nil
 	}
-	clear(room)
+	clear(room[:cap(room)])
+	return room[:0]
+}
+
+func trimBytes(room []byte) []byte {
+	if cap(room) > keepRoomBytes {
+		return nil
+	}
 	return room[:0]
 }
