@@ -128,8 +128,9 @@ func shardCount(maxKeys int) int {
 // (well under a millisecond), so ctx is not consulted; the only errors are those of a
 // quota or cost out of range.
 func (l *Local) Charge(_ context.Context, key string, cost int64, q Quota) (Result, error) {
-	// What is usual is found to be so in place, without a call.
-	if !q.inRange(cost) || q.Type != Fixed && q.Type != "" {
+	// What is usual is found to be so, and done, with as few calls as can be.
+	fixed := q.Type == Fixed || q.Type == ""
+	if !q.inRange(cost) || !fixed {
 		if err := q.check(cost); err != nil {
 			return Result{}, err
 		}
@@ -144,6 +145,9 @@ func (l *Local) Charge(_ context.Context, key string, cost int64, q Quota) (Resu
 	e := s.find(hash, key)
 	var r Result
 	switch {
+	case fixed && e != nil && cost > 0:
+		r = e.chargeFixed(&q, cost, now)
+		e.note(r.Allowed, false)
 	case cost == 0:
 		r = e.peek(&q, now)
 	case e == nil:
