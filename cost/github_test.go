@@ -1,81 +1,21 @@
 package cost_test
 
 import (
-	"archive/tar"
-	"compress/gzip"
-	"context"
-	"errors"
-	"io"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"runtime"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"graphql-limit-count/ci/github"
 	"graphql-limit-count/cost"
 )
 
 const (
-	// githubPackage is the npm package that has GitHub's public schema, one of the largest
-	// there are. A version never changes; what a later one holds is not what was measured.
-	githubPackage = "@octokit/graphql-schema@15.26.1"
-	downloadLimit = 20 * time.Second
-	// endLimit is how long what npm itself started may go on writing after that.
-	endLimit = time.Second
-	// maxIndexBytes and maxIndexTime are what reading it may take.
+	// maxIndexBytes and maxIndexTime are what reading GitHub's schema may take.
 	maxIndexBytes = 50 << 20
 	maxIndexTime  = 300 * time.Millisecond
 )
-
-// githubSchema returns GitHub's schema as SDL and as introspection JSON, by file name. It is
-// in nobody's repository: npm fetches it, and without that the test is skipped.
-func githubSchema(tb testing.TB) map[string][]byte {
-	tb.Helper()
-	npm, err := exec.LookPath("npm")
-	if err != nil {
-		tb.Skipf("npm, which downloads %s, is not installed", githubPackage)
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), downloadLimit)
-	defer cancel()
-	folder := tb.TempDir()
-	command := exec.CommandContext(ctx, npm, "pack", "--silent", "--fetch-retries=0", githubPackage)
-	command.Dir, command.WaitDelay = folder, endLimit
-	if output, err := command.CombinedOutput(); err != nil {
-		tb.Skipf("npm cannot download %s: %v: %.200s", githubPackage, err, output)
-	}
-	packed, err := filepath.Glob(filepath.Join(folder, "*.tgz"))
-	require.NoError(tb, err)
-	require.Len(tb, packed, 1)
-	return unpack(tb, packed[0], "schema.graphql", "schema.json")
-}
-
-func unpack(tb testing.TB, path string, names ...string) map[string][]byte {
-	tb.Helper()
-	file, err := os.Open(path)
-	require.NoError(tb, err)
-	defer file.Close()
-	zr, err := gzip.NewReader(file)
-	require.NoError(tb, err)
-	texts := map[string][]byte{}
-	for archive := tar.NewReader(zr); ; {
-		head, err := archive.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		require.NoError(tb, err)
-		for _, name := range names {
-			if filepath.Base(head.Name) == name {
-				texts[name], err = io.ReadAll(archive)
-				require.NoError(tb, err)
-			}
-		}
-	}
-	require.Len(tb, texts, len(names))
-	return texts
-}
 
 // index reads a schema and returns what stays allocated, and what was allocated in all: the
 // peak is between them.
@@ -94,7 +34,7 @@ func index(tb testing.TB, text []byte) (schema *cost.Schema, retained, allocated
 }
 
 func TestGitHubsSchemaNeedsLittleMemory(t *testing.T) {
-	for name, text := range githubSchema(t) {
+	for name, text := range github.Schema(t) {
 		schema, retained, allocated := index(t, text)
 		require.Less(t, retained, uint64(maxIndexBytes), name)
 		require.Less(t, allocated, uint64(maxIndexBytes), name)
@@ -107,7 +47,7 @@ func TestGitHubsSchemaNeedsLittleMemory(t *testing.T) {
 // BenchmarkGitHubsSchema reads it whole; it fails when even the fastest reading took longer
 // than is allowed.
 func BenchmarkGitHubsSchema(b *testing.B) {
-	for name, text := range githubSchema(b) {
+	for name, text := range github.Schema(b) {
 		b.Run(name, func(b *testing.B) {
 			_, retained, allocated := index(b, text)
 			b.SetBytes(int64(len(text)))

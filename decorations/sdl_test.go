@@ -131,6 +131,12 @@ func raw(t *testing.T, strategy cost.Strategy, sdl string, m *cost.Model, query 
 	t.Helper()
 	schema, err := cost.ParseSchema([]byte(sdl))
 	require.NoError(t, err)
+	return rawOf(t, strategy, schema, m, query)
+}
+
+// rawOf is raw with a schema that has been read.
+func rawOf(t *testing.T, strategy cost.Strategy, schema *cost.Schema, m *cost.Model, query string) float64 {
+	t.Helper()
 	document, err := cost.Parse(query, cost.Limits{})
 	require.NoError(t, err)
 	plan, err := document.Compile(cost.Options{Strategy: strategy, Model: m, Schema: schema, Variables: true, Defaults: true})
