@@ -273,8 +273,8 @@ func TestASchemaIsFetchedAgainOnDemand(t *testing.T) {
 	require.Equal(t, "there is no schema to refresh: no request has needed the schema yet, so that it is not known how to fetch it", r.member(memberError))
 
 	u := startUpstream(t)
-	_, err := e.source.Schema(t.Context(), introspect.Request{ServiceID: "blog", Endpoint: u.URL + "/graphql",
-		Headers: map[string]string{"Authorization": "Bearer the secret"}})
+	_, err := e.source.Schema(t.Context(), introspect.Request{ServiceID: "blog",
+		Settings: introspect.NewSettings(u.URL+"/graphql", map[string]string{"Authorization": "Bearer the secret"})})
 	require.NoError(t, err)
 	r = refresh()
 	require.Equal(t, http.StatusOK, r.status, r.text)

@@ -154,8 +154,8 @@ func TestRequestsDoNotWaitForTheDisk(t *testing.T) {
 }
 
 func TestFlushRemovesTheFilesOfAService(t *testing.T) {
-	other, route := explicit("other"), Request{RouteID: "s", Endpoint: "http://e/g"}
-	second := Request{ServiceID: "s", Endpoint: "http://f/g"}
+	other, route := explicit("other"), Request{RouteID: "s", Settings: NewSettings("http://e/g", nil)}
+	second := Request{ServiceID: "s", Settings: NewSettings("http://f/g", nil)}
 	dir := filled(t, "a", explicit("s"), second, other, route)
 	b := newBench(t, Config{Dir: dir})
 	b.Flush("s") // its files are in no memory
@@ -280,8 +280,8 @@ func TestAFolderIsNotAFile(t *testing.T) {
 // TestFilesAreTheOwnersAndHoldNoSecret: neither in a name nor unpacked.
 func TestFilesAreTheOwnersAndHoldNoSecret(t *testing.T) {
 	requests := []Request{
-		{ServiceID: "s", Endpoint: "http://user:hunter2@e/g?token=hunter2", Headers: map[string]string{"Authorization": "hunter2"}},
-		{Endpoint: "http://user:hunter2@e/g"},
+		{ServiceID: "s", Settings: NewSettings("http://user:hunter2@e/g?token=hunter2", map[string]string{"Authorization": "hunter2"})},
+		{Settings: NewSettings("http://user:hunter2@e/g", nil)},
 	}
 	dir := filled(t, "a", requests...)
 	info, err := os.Stat(dir)

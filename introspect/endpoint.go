@@ -42,8 +42,8 @@ func unasked(format string, args ...any) error {
 
 // resolve says where to introspect for req.
 func (s *Source) resolve(ctx context.Context, req Request) (target, error) {
-	if req.Endpoint != "" {
-		return explicitTarget(req.Endpoint)
+	if req.Settings.endpoint != "" {
+		return explicitTarget(req.Settings.endpoint)
 	}
 	if s.upstreams == nil {
 		return target{}, unasked("cannot derive the introspection endpoint, because APISIX's Admin API is not configured: set introspection_endpoint")

@@ -163,7 +163,7 @@ func TestExplicitEndpoint(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newBench(t, Config{})
-			_, err := b.Schema(t.Context(), Request{Endpoint: tt.endpoint, Path: "/client", Host: "client"})
+			_, err := b.Schema(t.Context(), Request{Settings: NewSettings(tt.endpoint, nil), Path: "/client", Host: "client"})
 			require.NoError(t, err)
 			got := b.up.last(t)
 			require.Equal(t, tt.addr, got.addr)
@@ -182,7 +182,7 @@ func TestExplicitEndpoint(t *testing.T) {
 
 func TestAnEndpointThatIsNoURLIsRefusedWithoutBeingShown(t *testing.T) {
 	for _, endpoint := range []string{"ftp://u:secret@e/g", "http://", "http://u:secret@e:x/g", "secret", "http://u:secret@%zz/"} {
-		_, err := newBench(t, Config{}).Schema(t.Context(), Request{Endpoint: endpoint})
+		_, err := newBench(t, Config{}).Schema(t.Context(), Request{Settings: NewSettings(endpoint, nil)})
 		require.EqualError(t, err, "introspection_endpoint is not an http or https URL")
 	}
 }

@@ -8,8 +8,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -91,7 +93,7 @@ func newRequest(ctx context.Context, t target, headers map[string]string) (*http
 		password, _ := u.User.Password()
 		req.SetBasicAuth(u.User.Username(), password)
 	}
-	for _, name := range appendSortedNames(nil, headers) {
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
 		if strings.EqualFold(name, "Host") {
 			if !validHost(headers[name]) {
 				return nil, unasked("the Host of introspection_headers is not a valid header value")

@@ -47,9 +47,9 @@ func TestTheRequest(t *testing.T) {
 
 func TestHeadersOfTheConfigurationAreAppliedLast(t *testing.T) {
 	b := newBench(t, Config{Upstreams: oneService(httpUpstream("a"))})
-	_, err := b.Schema(t.Context(), Request{ServiceID: "s", Path: "/graphql", Host: "shop.example", Headers: map[string]string{
+	_, err := b.Schema(t.Context(), Request{ServiceID: "s", Path: "/graphql", Host: "shop.example", Settings: NewSettings("", map[string]string{
 		"content-type": "application/graphql", "hOST": "other.example", "authorization": "Bearer t", "User-Agent": "x",
-	}})
+	})})
 	require.NoError(t, err)
 	got := b.up.last(t)
 	require.Equal(t, "other.example", got.host)
@@ -71,7 +71,7 @@ func TestNoHeaderValueIsShown(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newBench(t, Config{})
-			_, err := b.Schema(t.Context(), Request{Endpoint: "http://e/g", Headers: tt.headers})
+			_, err := b.Schema(t.Context(), Request{Settings: NewSettings("http://e/g", tt.headers)})
 			require.ErrorContains(t, err, tt.err)
 			require.NotContains(t, err.Error()+b.logged(), "secret")
 			require.Zero(t, b.up.requests())
@@ -179,8 +179,8 @@ func TestTLS(t *testing.T) {
 		{name: "certificates are not verified by default", cfg: Config{Upstreams: node("a")}, req: Request{Host: "any.example:9080"}, sni: "any.example"},
 		{name: "verified, the Host names the certificate", cfg: Config{Upstreams: node("10.0.0.1"), TLSVerify: true, RootCAs: trusted}, req: Request{Host: "example.com"}, sni: "example.com"},
 		{name: "verified, another name", cfg: Config{Upstreams: node("10.0.0.1"), TLSVerify: true, RootCAs: trusted}, req: Request{Host: "other.test"}, fail: "certificate is valid for"},
-		{name: "verified, an unknown authority", cfg: Config{TLSVerify: true, RootCAs: x509.NewCertPool()}, req: Request{Endpoint: "https://example.com/g"}, fail: "unknown authority"},
-		{name: "verified, an endpoint names itself", cfg: Config{TLSVerify: true, RootCAs: trusted}, req: Request{Endpoint: "https://example.com/g", Headers: map[string]string{"Host": "h"}}, sni: "example.com"},
+		{name: "verified, an unknown authority", cfg: Config{TLSVerify: true, RootCAs: x509.NewCertPool()}, req: Request{Settings: NewSettings("https://example.com/g", nil)}, fail: "unknown authority"},
+		{name: "verified, an endpoint names itself", cfg: Config{TLSVerify: true, RootCAs: trusted}, req: Request{Settings: NewSettings("https://example.com/g", map[string]string{"Host": "h"})}, sni: "example.com"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -188,7 +188,7 @@ func (s *Source) fetchSchema(ctx context.Context, k key, req Request, a *answer)
 	if a.target, err = s.resolve(ctx, req); err != nil {
 		return err
 	}
-	if a.body, err = s.fetch(ctx, a.target, req.Headers); err != nil {
+	if a.body, err = s.fetch(ctx, a.target, req.Settings.headers); err != nil {
 		return s.explain(err)
 	}
 	a.content = sha256.Sum256(a.body)

@@ -24,7 +24,7 @@ func TestAGivenSchemaWins(t *testing.T) {
 	b.Flush("s")
 	require.Same(t, given, b.Cached(explicit("s")), "it is not introspection's to forget")
 	require.Nil(t, b.Cached(explicit("t")))
-	require.Nil(t, b.Cached(Request{RouteID: "s", Endpoint: "http://e/g"}), "a route is no service")
+	require.Nil(t, b.Cached(Request{RouteID: "s", Settings: NewSettings("http://e/g", nil)}), "a route is no service")
 
 	b.Give("s", nil)
 	require.Nil(t, b.Cached(explicit("s")))
@@ -46,9 +46,9 @@ func TestKnownIsTheNewest(t *testing.T) {
 	for i, field := range []string{"a", "b"} {
 		b.clock.add(time.Second)
 		b.up.set(answer200(schemaWith(field)))
-		b.fetched(t, Request{ServiceID: "s", Endpoint: fmt.Sprintf("http://%d/g", i)})
+		b.fetched(t, Request{ServiceID: "s", Settings: NewSettings(fmt.Sprintf("http://%d/g", i), nil)})
 	}
-	b.fetched(t, Request{ServiceID: "s", Endpoint: "http://0/g"})
+	b.fetched(t, Request{ServiceID: "s", Settings: NewSettings("http://0/g", nil)})
 	require.True(t, hasField(b.Known("s"), "b"))
 	require.Equal(t, 3, b.up.requests(), "nothing is fetched for it")
 }
@@ -61,7 +61,7 @@ func TestCachedDoesNotAllocate(t *testing.T) {
 	b.Give("given", given)
 	for name, req := range map[string]Request{
 		"derived settings": aging("s"),
-		"with headers":     {ServiceID: "s", Endpoint: "http://e/g", Headers: headers, TTL: time.Minute},
+		"with headers":     {ServiceID: "s", Settings: NewSettings("http://e/g", headers), TTL: time.Minute},
 		"given":            aging("given"),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -75,7 +75,7 @@ func BenchmarkCached(b *testing.B) {
 	for name, headers := range map[string]map[string]string{"settings=none": nil, "settings=headers": {"Authorization": "Bearer token"}} {
 		b.Run(name, func(b *testing.B) {
 			s := newBench(b, Config{Upstreams: oneService(httpUpstream("a"))})
-			req := Request{ServiceID: "s", RouteID: "r", Headers: headers, Path: "/graphql", Host: "h", TTL: time.Hour}
+			req := Request{ServiceID: "s", RouteID: "r", Settings: NewSettings("", headers), Path: "/graphql", Host: "h", TTL: time.Hour}
 			s.fetched(b, req)
 			b.ReportAllocs()
 			b.RunParallel(func(pb *testing.PB) {

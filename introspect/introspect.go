@@ -93,15 +93,12 @@ type Config struct {
 	Logger *zap.Logger
 }
 
-// Request says whose schema is needed and how it may be fetched. Its map must not
-// be changed afterwards.
+// Request says whose schema is needed and how it may be fetched.
 type Request struct {
 	// ServiceID, else RouteID, is whose schema it is.
 	ServiceID, RouteID string
-	// Endpoint is introspection_endpoint, empty to derive it from the upstream.
-	Endpoint string
-	// Headers are introspection_headers, applied last.
-	Headers map[string]string
+	// Settings are those of the configuration.
+	Settings Settings
 	// TTL is introspection_ttl: how old a schema may get before the next request
 	// that uses it has it fetched again in the background. 0 or less: any age.
 	TTL time.Duration

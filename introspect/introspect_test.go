@@ -223,7 +223,7 @@ func (b *bench) logged() string {
 }
 
 func explicit(service string) Request {
-	return Request{ServiceID: service, Endpoint: "http://e/g"}
+	return Request{ServiceID: service, Settings: NewSettings("http://e/g", nil)}
 }
 
 func TestASchemaIsFetchedOnce(t *testing.T) {
@@ -244,17 +244,17 @@ func TestWhoseSchemaItIs(t *testing.T) {
 		second Request
 		shared bool
 	}{
-		{"the same service", Request{ServiceID: "s", RouteID: "other", Endpoint: "http://e/g", Path: "/x", Host: "h"}, true},
-		{"another service", Request{ServiceID: "t", RouteID: "r", Endpoint: "http://e/g"}, false},
-		{"a route of the service's name", Request{RouteID: "s", Endpoint: "http://e/g"}, false},
-		{"no owner but the endpoint", Request{Endpoint: "http://e/g"}, false},
-		{"another endpoint", Request{ServiceID: "s", Endpoint: "http://e/h"}, false},
-		{"other headers", Request{ServiceID: "s", Endpoint: "http://e/g", Headers: map[string]string{"A": "b"}}, false},
+		{"the same service", Request{ServiceID: "s", RouteID: "other", Settings: NewSettings("http://e/g", nil), Path: "/x", Host: "h"}, true},
+		{"another service", Request{ServiceID: "t", RouteID: "r", Settings: NewSettings("http://e/g", nil)}, false},
+		{"a route of the service's name", Request{RouteID: "s", Settings: NewSettings("http://e/g", nil)}, false},
+		{"no owner but the endpoint", Request{Settings: NewSettings("http://e/g", nil)}, false},
+		{"another endpoint", Request{ServiceID: "s", Settings: NewSettings("http://e/h", nil)}, false},
+		{"other headers", Request{ServiceID: "s", Settings: NewSettings("http://e/g", map[string]string{"A": "b"})}, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newBench(t, Config{})
-			_, err := b.Schema(t.Context(), Request{ServiceID: "s", RouteID: "r", Endpoint: "http://e/g"})
+			_, err := b.Schema(t.Context(), Request{ServiceID: "s", RouteID: "r", Settings: NewSettings("http://e/g", nil)})
 			require.NoError(t, err)
 			for range 2 {
 				_, err = b.Schema(t.Context(), tt.second)
@@ -286,7 +286,7 @@ func TestTwoSettingsOfOneServiceDoNotTakeTurns(t *testing.T) {
 	b := newBench(t, Config{})
 	for range 3 {
 		for _, token := range []string{"a", "b"} {
-			_, err := b.Schema(t.Context(), Request{ServiceID: "s", Endpoint: "http://e/g", Headers: map[string]string{"Authorization": token}})
+			_, err := b.Schema(t.Context(), Request{ServiceID: "s", Settings: NewSettings("http://e/g", map[string]string{"Authorization": token})})
 			require.NoError(t, err)
 		}
 	}
@@ -319,10 +319,10 @@ func TestACorrectedConfigurationIsTriedAtOnce(t *testing.T) {
 		_, _ = w.Write([]byte(introspected))
 	})
 	req := explicit("s")
-	req.Headers = map[string]string{"Authorization": "wrong"}
+	req.Settings = NewSettings("http://e/g", map[string]string{"Authorization": "wrong"})
 	_, err := b.Schema(t.Context(), req)
 	require.ErrorContains(t, err, "unexpected status 401")
-	req.Headers = map[string]string{"Authorization": "right"}
+	req.Settings = NewSettings("http://e/g", map[string]string{"Authorization": "right"})
 	_, err = b.Schema(t.Context(), req)
 	require.NoError(t, err)
 }
@@ -333,14 +333,14 @@ func TestFlushForgetsOneService(t *testing.T) {
 		_, err := b.Schema(t.Context(), explicit(id))
 		require.NoError(t, err)
 	}
-	_, err := b.Schema(t.Context(), Request{RouteID: "a", Endpoint: "http://e/g"})
+	_, err := b.Schema(t.Context(), Request{RouteID: "a", Settings: NewSettings("http://e/g", nil)})
 	require.NoError(t, err)
 	b.Flush("a")
 	for _, id := range []string{"a", "b"} {
 		_, err = b.Schema(t.Context(), explicit(id))
 		require.NoError(t, err)
 	}
-	_, err = b.Schema(t.Context(), Request{RouteID: "a", Endpoint: "http://e/g"})
+	_, err = b.Schema(t.Context(), Request{RouteID: "a", Settings: NewSettings("http://e/g", nil)})
 	require.NoError(t, err)
 	require.Equal(t, 4, b.up.requests())
 }
@@ -378,7 +378,7 @@ func BenchmarkSchemaFromMemory(b *testing.B) {
 	for _, headers := range []map[string]string{nil, {"Authorization": "Bearer token"}} {
 		b.Run(fmt.Sprintf("headers=%d", len(headers)), func(b *testing.B) {
 			s := newBench(b, Config{Upstreams: oneService(httpUpstream("a"))})
-			req := Request{ServiceID: "s", RouteID: "r", Headers: headers, Path: "/graphql", Host: "h"}
+			req := Request{ServiceID: "s", RouteID: "r", Settings: NewSettings("", headers), Path: "/graphql", Host: "h"}
 			b.ReportAllocs()
 			for b.Loop() {
 				if _, err := s.Schema(context.Background(), req); err != nil {

@@ -3,10 +3,8 @@ package introspect
 import (
 	"container/list"
 	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -38,9 +36,7 @@ func (k ownerKind) String() string {
 type key struct {
 	kind  ownerKind
 	owner string
-	// settings is a digest of endpoint and headers, zero when there are none. A
-	// digest rather than the text, because the headers hold credentials and the
-	// key outlives the configuration.
+	// settings is the digest of the Settings.
 	settings [sha256.Size]byte
 }
 
@@ -53,52 +49,18 @@ func (k key) String() string {
 }
 
 func keyOf(req Request) (key, error) {
-	k := key{settings: digest(req.Endpoint, req.Headers)}
+	k := key{settings: req.Settings.digest}
 	switch {
 	case req.ServiceID != "":
 		k.kind, k.owner = ownedByService, req.ServiceID
 	case req.RouteID != "":
 		k.kind, k.owner = ownedByRoute, req.RouteID
-	case req.Endpoint != "":
-		k.kind, k.owner = ownedByEndpoint, req.Endpoint
+	case req.Settings.endpoint != "":
+		k.kind, k.owner = ownedByEndpoint, req.Settings.endpoint
 	default:
 		return key{}, errors.New("a schema needs a service, a route or an introspection_endpoint that it belongs to")
 	}
 	return k, nil
-}
-
-const (
-	// usualSettings and usualHeaders are how many bytes of settings and how many headers
-	// are digested without allocating: every request of a decorated Service does it.
-	usualSettings = 1024
-	usualHeaders  = 8
-)
-
-// digest is a hash over length-prefixed texts, so that no two settings share one.
-func digest(endpoint string, headers map[string]string) (sum [sha256.Size]byte) {
-	if endpoint == "" && len(headers) == 0 {
-		return sum
-	}
-	var text [usualSettings]byte
-	var names [usualHeaders]string
-	settings := appendText(text[:0], endpoint)
-	for _, name := range appendSortedNames(names[:0], headers) {
-		settings = appendText(appendText(settings, name), headers[name])
-	}
-	return sha256.Sum256(settings)
-}
-
-func appendText(to []byte, text string) []byte {
-	return append(binary.AppendUvarint(to, uint64(len(text))), text...)
-}
-
-// appendSortedNames appends the names of headers to an empty slice.
-func appendSortedNames(to []string, headers map[string]string) []string {
-	for name := range headers {
-		to = append(to, name)
-	}
-	slices.Sort(to)
-	return to
 }
 
 // slot is what is known under a key: a schema, or a failure, or only that a failure has

@@ -186,7 +186,7 @@ func TestAFailedRefreshKeepsTheSchemaAndIsTriedAgainAfterTenSeconds(t *testing.T
 // path and Host.
 func TestARefreshAsksAsTheFirstFetchDid(t *testing.T) {
 	b := newBench(t, Config{Upstreams: oneService(httpUpstream("n"))})
-	req := Request{ServiceID: "s", Path: "/graphql", Host: "shop.example", TTL: time.Minute, Headers: map[string]string{"A": "b"}}
+	req := Request{ServiceID: "s", Path: "/graphql", Host: "shop.example", TTL: time.Minute, Settings: NewSettings("", map[string]string{"A": "b"})}
 	b.fetched(t, req)
 	b.clock.add(time.Hour)
 	req.Path, req.Host = "", ""
@@ -259,7 +259,7 @@ func TestRefreshLiftsARememberedFailure(t *testing.T) {
 
 func TestRefreshNamesWhatFailedAndKeepsTheSchema(t *testing.T) {
 	b := newBench(t, Config{})
-	one, two := explicit("s"), Request{ServiceID: "s", Endpoint: "http://user:secret@f/g?token=secret", Headers: map[string]string{"Authorization": "secret"}}
+	one, two := explicit("s"), Request{ServiceID: "s", Settings: NewSettings("http://user:secret@f/g?token=secret", map[string]string{"Authorization": "secret"})}
 	old := b.fetched(t, one)
 	b.fetched(t, two)
 	b.fetched(t, explicit("other"))
@@ -283,9 +283,9 @@ func TestRefreshForgetsSettingsThatAreNoLongerUsed(t *testing.T) {
 		answer200(introspected)(w, r)
 	})
 	b.up.set(right)
-	wrong, corrected, idle := explicit("s"), explicit("s"), Request{ServiceID: "s", Endpoint: "http://f/g", Headers: map[string]string{"Authorization": "right"}}
-	wrong.Headers = map[string]string{"Authorization": "wrong"}
-	corrected.Headers = map[string]string{"Authorization": "right"}
+	wrong, corrected, idle := explicit("s"), explicit("s"), Request{ServiceID: "s", Settings: NewSettings("http://f/g", map[string]string{"Authorization": "right"})}
+	wrong.Settings = NewSettings("http://e/g", map[string]string{"Authorization": "wrong"})
+	corrected.Settings = NewSettings("http://e/g", map[string]string{"Authorization": "right"})
 	_, err := b.Schema(t.Context(), wrong)
 	require.ErrorContains(t, err, "401")
 	b.fetched(t, corrected)
@@ -316,7 +316,7 @@ func TestRefreshForgetsSettingsThatAreNoLongerUsed(t *testing.T) {
 func TestRefreshWithNothingToFetch(t *testing.T) {
 	b := newBench(t, Config{})
 	require.ErrorIs(t, b.Refresh(t.Context(), "s"), ErrUnasked)
-	b.fetched(t, Request{RouteID: "s", Endpoint: "http://e/g"})
+	b.fetched(t, Request{RouteID: "s", Settings: NewSettings("http://e/g", nil)})
 	require.ErrorIs(t, b.Refresh(t.Context(), "s"), ErrUnasked, "a route is no service")
 	b.Give("s", &cost.Schema{})
 	require.ErrorIs(t, b.Refresh(t.Context(), "s"), ErrGiven)

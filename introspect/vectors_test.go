@@ -162,8 +162,8 @@ func checkCall(t *testing.T, b *bench, call vectorCall) {
 	before := b.up.requests()
 	_, err := b.Schema(t.Context(), Request{
 		ServiceID: call.ServiceID, RouteID: "r",
-		Endpoint: call.Conf.Endpoint, Headers: call.Conf.Headers,
-		Path: call.Var.URI, Host: call.Var.HTTPHost,
+		Settings: NewSettings(call.Conf.Endpoint, call.Conf.Headers),
+		Path:     call.Var.URI, Host: call.Var.HTTPHost,
 	})
 	for member, want := range call.Expect {
 		switch member {
@@ -203,7 +203,7 @@ func runHeaders(t *testing.T, v vector) {
 		up.PassHost, up.UpstreamHost = "rewrite", *v.UpstreamHost
 	}
 	b := newBench(t, Config{Upstreams: oneService(up)})
-	_, err := b.Schema(t.Context(), Request{ServiceID: "s", Headers: v.Conf.Headers, Path: "/graphql"})
+	_, err := b.Schema(t.Context(), Request{ServiceID: "s", Settings: NewSettings("", v.Conf.Headers), Path: "/graphql"})
 	require.NoError(t, err)
 	got := b.up.last(t)
 	got.header.Set("Host", got.host)

@@ -186,14 +186,13 @@ func (d *decision) cost(operations []operation) bool {
 func (d *decision) schema() (*cost.Schema, error) {
 	of := introspect.Request{
 		ServiceID: d.serviceID, RouteID: d.routeID,
-		Endpoint: d.route.IntrospectionEndpoint, Headers: d.route.IntrospectionHeaders,
-		TTL: d.route.IntrospectionTTL.Duration(),
+		Settings: d.route.introspection, TTL: d.route.IntrospectionTTL.Duration(),
 	}
 	// Asking APISIX for the Host costs an exchange: only a fetch is worth it.
 	if schema := d.plugin.options.Schemas.Cached(of); schema != nil {
 		return schema, nil
 	}
-	if of.Endpoint == "" {
+	if d.route.IntrospectionEndpoint == "" {
 		of.Path = string(d.request.Path())
 		of.Host, _ = d.request.variable(varHTTPHost)
 	}

@@ -131,8 +131,8 @@ func TestWhatIsIntrospected(t *testing.T) {
 	s.bound(t, "r1", "s", `{`+plenty+`,"cost_strategy":"node_quantifier"}`).send(q).costs("52")
 	s.bound(t, "r2", "s", `{`+plenty+`,"cost_strategy":"node_quantifier","introspection_endpoint":"http://a.test/g","introspection_headers":{"X":"y"}}`).send(q).costs("52")
 	require.Equal(t, []introspect.Request{
-		{ServiceID: "s", RouteID: "r1", Path: "/graphql", Host: "shop.test:80", Headers: map[string]string{}},
-		{ServiceID: "s", RouteID: "r2", Endpoint: "http://a.test/g", Headers: map[string]string{"X": "y"}},
+		{ServiceID: "s", RouteID: "r1", Path: "/graphql", Host: "shop.test:80", Settings: introspect.NewSettings("", map[string]string{})},
+		{ServiceID: "s", RouteID: "r2", Settings: introspect.NewSettings("http://a.test/g", map[string]string{"X": "y"})},
 	}, schemas.asked)
 }
 

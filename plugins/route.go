@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"graphql-limit-count/cost"
+	"graphql-limit-count/introspect"
 	"graphql-limit-count/limiter"
 )
 
@@ -35,7 +36,9 @@ type route struct {
 	strategy  cost.Strategy
 	maxBody   int64
 	observe   bool
-	release   func()
+	// introspection is how the schema is fetched.
+	introspection introspect.Settings
+	release       func()
 }
 
 // quota is one counter that requests are charged to.
@@ -74,6 +77,8 @@ func (p *Plugin) newRoute(cfg *Config) *route {
 		strategy:  cost.Strategy(cfg.CostStrategy),
 		maxBody:   p.options.MaxBodySize,
 		observe:   cfg.Mode == ModeObserve,
+
+		introspection: introspect.NewSettings(cfg.IntrospectionEndpoint, cfg.IntrospectionHeaders),
 	}
 	if cfg.MaxBodySize > 0 {
 		rt.maxBody = cfg.MaxBodySize
