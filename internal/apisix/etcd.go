@@ -9,12 +9,8 @@ import (
 
 	"graphql-limit-count/internal/etcd"
 
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
-
-// listPageKeys is how many keys of a listing one exchange reads.
-const listPageKeys = 10_000
 
 // errBlank says that an etcd without any configuration says nothing of services.
 var errBlank = errors.New("etcd holds no configuration of APISIX at all: its data seems to be lost, or the prefix is another one")
@@ -73,47 +69,31 @@ func (e *Etcd) Upstream(ctx context.Context, id string) (Upstream, error) {
 // Services lists every service there is, at one revision of etcd, with ID and
 // Incarnation only. The listing is whole or it is an error, and never ErrNotFound.
 func (e *Etcd) Services(ctx context.Context) ([]Service, error) {
-	var list []Service
-	var err error
-	for range maxListAttempts {
-		list, err = e.services(ctx)
-		if !errors.Is(err, rpctypes.ErrCompacted) {
-			break
-		}
-	}
+	list, err := e.services(ctx)
 	if err == nil && len(list) == 0 {
 		err = e.notBlank(ctx)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("list services from etcd: %w", err)
+		return nil, fmt.Errorf("list services: %w", err)
 	}
 	return list, nil
 }
 
 func (e *Etcd) services(ctx context.Context) ([]Service, error) {
-	first := e.path(services)
-	end := clientv3.GetPrefixRangeEnd(first)
-	list := []Service{}
-	revision := int64(0) // the first page decides
-	for {
-		page, err := e.get(ctx, first, clientv3.WithRange(end), clientv3.WithLimit(listPageKeys),
-			clientv3.WithKeysOnly(), clientv3.WithRev(revision))
-		if err != nil {
-			return nil, err
-		}
-		if revision == 0 {
-			revision = page.Header.Revision
-		}
-		for _, kv := range page.Kvs {
-			if id := objectID(string(kv.Key), e.path(services)); id != "" {
-				list = append(list, Service{ID: id, Incarnation: (&object{created: kv.CreateRevision}).incarnation()})
-			}
-		}
-		if !page.More || len(page.Kvs) == 0 {
-			return list, nil
-		}
-		first = string(page.Kvs[len(page.Kvs)-1].Key) + "\x00"
+	path := pathOf(services)
+	before := e.newest.Load() // as in get
+	keys, revision, err := e.client.Keys(ctx, path)
+	if err != nil {
+		return nil, err
 	}
+	e.note(before, revision)
+	list := []Service{}
+	for _, kv := range keys {
+		if id := objectID(kv.Key, path); id != "" {
+			list = append(list, Service{ID: id, Incarnation: (&object{created: kv.CreateRevision}).incarnation()})
+		}
+	}
+	return list, nil
 }
 
 // object reads one object.
@@ -121,7 +101,7 @@ func (e *Etcd) object(ctx context.Context, of kind, id string) (*object, error) 
 	if !validID(id) {
 		return nil, ErrNotFound
 	}
-	answer, err := e.get(ctx, e.path(of)+id)
+	answer, err := e.get(ctx, e.client.Prefix()+pathOf(of)+id)
 	if err != nil {
 		return nil, err
 	}
@@ -153,11 +133,11 @@ func (e *Etcd) notBlank(ctx context.Context) error {
 	return nil
 }
 
-func (e *Etcd) get(ctx context.Context, key string, options ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+func (e *Etcd) get(ctx context.Context, key string) (*clientv3.GetResponse, error) {
 	ctx, cancel := e.client.WithTimeout(ctx)
 	defer cancel()
 	before := e.newest.Load() // answers to calls at the same time may come in any order
-	answer, err := e.client.Get(ctx, key, options...)
+	answer, err := e.client.Get(ctx, key)
 	if err == nil {
 		e.note(before, answer.Header.Revision)
 	}
@@ -177,8 +157,8 @@ func (e *Etcd) note(before, revision int64) {
 	}
 }
 
-// path is what stands before the ids of a kind's objects in etcd.
-func (e *Etcd) path(of kind) string { return e.client.Prefix() + "/" + collections[of] + "/" }
+// pathOf is what stands before the ids of a kind's objects in etcd, without the client's prefix.
+func pathOf(of kind) string { return "/" + collections[of] + "/" }
 
 // objectID is the id of the object that is stored under a key of a collection, empty
 // for what is stored below an object, such as a service's decorations or a consumer's

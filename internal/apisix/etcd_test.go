@@ -12,7 +12,6 @@ import (
 	"graphql-limit-count/internal/etcd"
 
 	"github.com/stretchr/testify/require"
-	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 )
 
@@ -155,25 +154,6 @@ func TestEtcdAnswersLikeTheAdminAPI(t *testing.T) {
 		"what lies below a service is none, what cannot be read is one")
 }
 
-func TestAListingIsWholeAcrossPages(t *testing.T) {
-	s := openEtcd(t, servers.RunEtcd(t), "")
-	const decorations, perWrite = listPageKeys + 10, 100
-	s.put(t, "services/a", `{}`)
-	s.put(t, "services/z", `{}`)
-	for from := 0; from < decorations; from += perWrite {
-		var writes []clientv3.Op
-		for i := from; i < from+perWrite; i++ {
-			writes = append(writes, clientv3.OpPut(fmt.Sprintf("/apisix/services/a/graphql_cost_decorations/%d", i), ""))
-		}
-		_, err := s.client.Txn(t.Context()).Then(writes...).Commit()
-		require.NoError(t, err)
-	}
-	list, err := NewEtcd(s.client).Services(t.Context())
-	require.NoError(t, err)
-	require.Len(t, list, 2)
-	require.Equal(t, []string{"a", "z"}, []string{list[0].ID, list[1].ID})
-}
-
 func TestAServiceCreatedAgainIsAnotherOne(t *testing.T) {
 	s := openEtcd(t, servers.RunEtcd(t), "")
 	s.store(t, stored{"services/s": `{}`})
@@ -205,7 +185,7 @@ func TestNothingIsMissingForAnEtcdThatCannotSay(t *testing.T) {
 		require.ErrorContains(t, err, why)
 		require.NotErrorIs(t, err, ErrNotFound)
 		_, err = e.Services(ctx)
-		require.ErrorContains(t, err, "list services from etcd: ")
+		require.ErrorContains(t, err, "list services: ")
 		require.NotErrorIs(t, err, ErrNotFound)
 	}
 	refuses := func(why string) {

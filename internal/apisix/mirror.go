@@ -71,7 +71,7 @@ func (m *Mirror) Run(ctx context.Context) error {
 	all, ctx := errgroup.WithContext(ctx)
 	for of := range kinds {
 		all.Go(func() error {
-			path := "/" + collections[of] + "/"
+			path := pathOf(of)
 			first := sync.OnceFunc(m.oneRead)
 			return m.etcd.Follow(ctx, path, func(change etcd.Change) error {
 				m.apply(of, path, change)

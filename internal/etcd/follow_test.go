@@ -261,23 +261,26 @@ func TestOpenAndFollowDoNotWaitForAServer(t *testing.T) {
 	v.becomes(t, map[string]string{"/services/a": "1"})
 }
 
-func TestASnapshotOfManyPagesIsWhole(t *testing.T) {
+func TestWhatTakesManyPagesIsWhole(t *testing.T) {
 	t.Parallel()
-	const keys = 2*pageKeys + 1
+	const keys, perWrite = listedKeys + 1, 100
 	server := servers.RunEtcd(t)
 	client := open(t, server.Endpoint())
-	for i := 0; i < keys; i += 100 {
+	for i := 0; i < keys; i += perWrite {
 		var puts []clientv3.Op
-		for j := i; j < min(keys, i+100); j++ {
-			puts = append(puts, clientv3.OpPut(fmt.Sprintf("/apisix/services/%04d", j), "x"))
+		for j := i; j < min(keys, i+perWrite); j++ {
+			puts = append(puts, clientv3.OpPut(fmt.Sprintf("/apisix/services/%05d", j), "x"))
 		}
 		_, err := client.Txn(t.Context()).Then(puts...).Commit()
 		require.NoError(t, err)
 	}
-	kvs, revision, err := client.Snapshot(t.Context(), "/services/")
-	require.NoError(t, err)
-	require.Len(t, kvs, keys)
-	require.Equal(t, "/services/1000", kvs[keys-1].Key)
-	require.EqualValues(t, 12, revision)
-	require.EqualValues(t, 2, kvs[0].CreateRevision)
+	const revisions = 1 + keys/perWrite + 1 // an empty etcd is at 1
+	for _, read := range []func(context.Context, string) ([]KV, int64, error){client.Snapshot, client.Keys} {
+		kvs, revision, err := read(t.Context(), "/services/")
+		require.NoError(t, err)
+		require.Len(t, kvs, keys)
+		require.Equal(t, "/services/10000", kvs[keys-1].Key)
+		require.EqualValues(t, revisions, revision)
+		require.EqualValues(t, 2, kvs[0].CreateRevision)
+	}
 }

@@ -14,6 +14,8 @@ import (
 const (
 	// pageKeys is how many keys one exchange reads: APISIX's objects are some kilobytes each.
 	pageKeys = 500
+	// listedKeys is how many keys without values one exchange reads.
+	listedKeys = 10_000
 	// snapshotAttempts is how often a snapshot is begun again because etcd was compacted in
 	// the middle of it.
 	snapshotAttempts = 3
@@ -35,17 +37,23 @@ type KV struct {
 // acknowledged before the call is in it. APISIX's directory markers, whose keys end in a
 // slash, are left out.
 func (c *Client) Snapshot(ctx context.Context, path string) (kvs []KV, revision int64, err error) {
-	return c.whole(ctx, path)
+	return c.whole(ctx, path, clientv3.WithLimit(pageKeys))
 }
 
 // Keys is Snapshot without the values, which are nil.
 func (c *Client) Keys(ctx context.Context, path string) (kvs []KV, revision int64, err error) {
-	return c.whole(ctx, path, clientv3.WithKeysOnly())
+	return c.whole(ctx, path, clientv3.WithLimit(listedKeys), clientv3.WithKeysOnly())
 }
 
 func (c *Client) whole(ctx context.Context, path string, options ...clientv3.OpOption) (kvs []KV, revision int64, err error) {
 	for range snapshotAttempts {
-		kvs, revision, err = c.snapshot(ctx, path, options)
+		kvs = nil
+		revision, err = c.each(ctx, path, func(kv *mvccpb.KeyValue) (more bool) {
+			if !marker(string(kv.Key)) {
+				kvs = append(kvs, c.Decode(kv))
+			}
+			return true
+		}, options...)
 		if !errors.Is(err, rpctypes.ErrCompacted) {
 			break
 		}
@@ -56,33 +64,33 @@ func (c *Client) whole(ctx context.Context, path string, options ...clientv3.OpO
 	return kvs, revision, nil
 }
 
-func (c *Client) snapshot(ctx context.Context, path string, options []clientv3.OpOption) ([]KV, int64, error) {
-	var kvs []KV
+// each calls see with what is stored under a path at one revision, ordered by key, until it
+// wants no more, and returns the revision. options bound the pages.
+func (c *Client) each(ctx context.Context, path string, see func(*mvccpb.KeyValue) (more bool), options ...clientv3.OpOption) (int64, error) {
 	first := c.prefix + path
 	end := clientv3.GetPrefixRangeEnd(first)
 	revision := int64(0) // the first page decides
 	for {
-		page, err := c.page(ctx, first, append([]clientv3.OpOption{
-			clientv3.WithRange(end), clientv3.WithLimit(pageKeys), clientv3.WithRev(revision)}, options...)...)
+		page, err := c.page(ctx, first, append([]clientv3.OpOption{clientv3.WithRange(end), clientv3.WithRev(revision)}, options...))
 		if err != nil {
-			return nil, 0, err
+			return 0, err
 		}
 		if revision == 0 {
 			revision = page.Header.Revision
 		}
 		for _, kv := range page.Kvs {
-			if !marker(string(kv.Key)) {
-				kvs = append(kvs, c.Decode(kv))
+			if !see(kv) {
+				return revision, nil
 			}
 		}
 		if !page.More || len(page.Kvs) == 0 {
-			return kvs, revision, nil
+			return revision, nil
 		}
 		first = string(page.Kvs[len(page.Kvs)-1].Key) + "\x00"
 	}
 }
 
-func (c *Client) page(ctx context.Context, key string, options ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+func (c *Client) page(ctx context.Context, key string, options []clientv3.OpOption) (*clientv3.GetResponse, error) {
 	ctx, cancel := c.WithTimeout(ctx)
 	defer cancel()
 	return c.Get(ctx, key, options...)
@@ -103,23 +111,15 @@ func (c *Client) Decode(kv *mvccpb.KeyValue) KV {
 // or only what APISIX writes by itself when it starts or reports, which follows every loss of
 // data as soon as a gateway is restarted.
 func (c *Client) Blank(ctx context.Context) (bool, error) {
-	first := c.prefix + "/"
-	end := clientv3.GetPrefixRangeEnd(first)
-	for {
-		page, err := c.page(ctx, first, clientv3.WithRange(end), clientv3.WithLimit(pageKeys), clientv3.WithKeysOnly())
-		if err != nil {
-			return false, fmt.Errorf("read the keys of %s from etcd: %w", c.prefix, c.Explain(err))
-		}
-		for _, kv := range page.Kvs {
-			if !automatic(strings.TrimPrefix(string(kv.Key), c.prefix)) {
-				return false, nil
-			}
-		}
-		if !page.More || len(page.Kvs) == 0 {
-			return true, nil
-		}
-		first = string(page.Kvs[len(page.Kvs)-1].Key) + "\x00"
+	blank := true
+	_, err := c.each(ctx, "/", func(kv *mvccpb.KeyValue) (more bool) {
+		blank = automatic(c.Decode(kv).Key)
+		return blank
+	}, clientv3.WithLimit(pageKeys), clientv3.WithKeysOnly())
+	if err != nil {
+		return false, fmt.Errorf("read the keys of %s from etcd: %w", c.prefix, c.Explain(err))
 	}
+	return blank, nil
 }
 
 // automatic tells whether APISIX writes a key without being asked to: its directory markers,
