@@ -55,26 +55,6 @@ func TestReplaceLeavesAloneWhatIsTheSame(t *testing.T) {
 	require.Equal(t, append([]Record{other}, after...), records)
 }
 
-func TestReplaceLetsDecorationsExchangeTheirPaths(t *testing.T) {
-	store, _ := stepping(t)
-	put(t, store, testDraft("shop", "d1", "Query.a"))
-	put(t, store, testDraft("shop", "d2", "Query.b"))
-	after, err := store.Replace(t.Context(), "shop", plan(testDraft("shop", "d1", "Query.b"), testDraft("shop", "d2", "Query.a")))
-	require.NoError(t, err)
-	require.Equal(t, "Query.b", after[0].FieldPath)
-	require.Equal(t, int64(1), after[0].CreatedIndex)
-	require.Equal(t, "Query.a", after[1].FieldPath)
-	require.Equal(t, int64(2), after[1].CreatedIndex)
-}
-
-func TestReplaceByNothingRemovesAll(t *testing.T) {
-	store, _ := stepping(t)
-	put(t, store, testDraft("shop", "d1", "Query.a"))
-	after, err := store.Replace(t.Context(), "shop", plan())
-	require.NoError(t, err)
-	require.Empty(t, after)
-}
-
 func TestARefusedReplacementChangesNothing(t *testing.T) {
 	refusal := errors.New("no")
 	for _, c := range []struct {

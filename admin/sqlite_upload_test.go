@@ -46,14 +46,6 @@ func TestASchemaIsKeptAsItWasSent(t *testing.T) {
 	require.ErrorIs(t, err, ErrNoSchema)
 }
 
-func TestASchemaBeyondTheBoundIsRefused(t *testing.T) {
-	store, _ := stepping(t)
-	_, _, err := store.PutSchema(t.Context(), Schema{ServiceID: "shop", Text: make([]byte, MaxSchemaBytes+1)})
-	require.EqualError(t, err, "put the schema of service shop: its text has 8388609 bytes, more than 8388608")
-	_, _, err = store.PutSchema(t.Context(), Schema{ServiceID: "shop", Text: make([]byte, MaxSchemaBytes)})
-	require.NoError(t, err)
-}
-
 func TestReclaimingAndAdoptingASchemaSparesWhatWasWrittenSince(t *testing.T) {
 	store, _ := stepping(t)
 	stale, _, err := store.PutSchema(t.Context(), Schema{ServiceID: "shop", Text: []byte("1")})
