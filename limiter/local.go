@@ -143,11 +143,13 @@ func (l *Local) Charge(_ context.Context, key string, cost int64, q Quota) (Resu
 	s := l.shard(hash)
 	s.mu.Lock()
 	e := s.find(hash, key)
+	if fixed && e != nil && cost > 0 && e.admitFixed(q.Limit, cost, now) {
+		r := Result{Allowed: true, Limit: q.Limit, Remaining: q.Limit - e.consumed, Reset: time.Duration(e.end - now)}
+		s.mu.Unlock()
+		return r, nil
+	}
 	var r Result
 	switch {
-	case fixed && e != nil && cost > 0:
-		r = e.chargeFixed(&q, cost, now)
-		e.note(r.Allowed, false)
 	case cost == 0:
 		r = e.peek(&q, now)
 	case e == nil:
