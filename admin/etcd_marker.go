@@ -6,13 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"sync"
-	"syscall"
+
+	"graphql-limit-count/internal/regular"
 
 	"go.uber.org/zap"
 )
@@ -45,12 +45,10 @@ func newEtcdMarker(path, prefix string, endpoints []string) *etcdMarker {
 // says tells whether this etcd held decorations. A file that cannot be read does: nobody
 // knows that it does not.
 func (m *etcdMarker) says() bool {
-	file, err := os.OpenFile(m.path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // to open a pipe could block
-	if err != nil {
-		return !errors.Is(err, fs.ErrNotExist)
+	text, _, err := regular.Read(m.path, maxMarkerBytes)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false
 	}
-	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, maxMarkerBytes))
 	return err != nil || !json.Valid(text) || bytes.Equal(text, m.text)
 }
 

@@ -4,15 +4,14 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"graphql-limit-count/decorations"
+	"graphql-limit-count/internal/regular"
 )
 
 const (
@@ -82,26 +81,10 @@ func resolve(document, name string) string {
 
 // file reads one file of at most limit bytes and keeps its stamp.
 func (r *fileReading) file(path string, limit int64) ([]byte, error) {
-	r.stamps[path] = nil
-	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // to open a pipe could block
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", path, reason(err))
-	}
-	defer file.Close()
-	info, err := file.Stat() // before the content, so that a change in between is seen later
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", path, reason(err))
-	}
+	text, info, err := regular.Read(path, limit)
 	r.stamps[path] = info
-	if !info.Mode().IsRegular() { // a pipe would block
-		return nil, fmt.Errorf("read %s: it is no regular file", path)
-	}
-	text, err := io.ReadAll(io.LimitReader(file, limit+1))
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", path, reason(err))
-	}
-	if int64(len(text)) > limit {
-		return nil, fmt.Errorf("read %s: it has more than %d bytes", path, limit)
 	}
 	return text, nil
 }

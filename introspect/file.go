@@ -13,8 +13,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
+
+	"graphql-limit-count/internal/regular"
 )
 
 // A kept schema is a line of text and a gzip stream. The line is
@@ -98,20 +99,7 @@ func syncFolder(path string) error {
 
 // readFile reads a file and the time in it. The answer may have maxBody bytes.
 func readFile(path string, maxBody int) (content, time.Time, error) {
-	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // to open a pipe could block
-	if err != nil {
-		return content{}, time.Time{}, err
-	}
-	defer file.Close()
-	info, err := file.Stat()
-	if err != nil {
-		return content{}, time.Time{}, err
-	}
-	limit := int64(maxBody) + maxExcessBytes
-	if !info.Mode().IsRegular() || info.Size() > limit {
-		return content{}, time.Time{}, fmt.Errorf("not a file of at most %d bytes", limit)
-	}
-	text, err := io.ReadAll(io.LimitReader(file, limit))
+	text, info, err := regular.Read(path, int64(maxBody)+maxExcessBytes)
 	if err != nil {
 		return content{}, time.Time{}, err
 	}

@@ -1,7 +1,6 @@
 package limiter
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -11,8 +10,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
+
+	"graphql-limit-count/internal/regular"
 )
 
 // A snapshot is a file, all integers little-endian:
@@ -41,6 +41,8 @@ const (
 	// snapshotLeftover is the age from which a temporary file is one that a killed
 	// process left behind, not one being written.
 	snapshotLeftover = time.Minute
+	// maxSnapshot is the largest snapshot that is read, in bytes: 30 million counters.
+	maxSnapshot = 4 << 30
 	// reserveSpread: a shard is expected to get at most this part more than its share.
 	reserveSpread = 16
 )
@@ -125,7 +127,7 @@ func (e *entry) appendRecord(buf []byte) []byte {
 // both leave the counters as they were.
 func (l *Local) Restore(path string) (restored int, err error) {
 	removeLeftovers(path)
-	data, err := readSnapshot(path)
+	data, _, err := regular.Read(path, maxSnapshot)
 	if err != nil {
 		return 0, fmt.Errorf("restoring counters: %w", err)
 	}
@@ -180,25 +182,6 @@ func (l *Local) add(e entry, now int64) bool {
 	added := l.insert(s, hash, e.key, now)
 	*added = e
 	return true
-}
-
-// readSnapshot reads a regular file. A pipe in its place would block.
-func readSnapshot(path string) ([]byte, error) {
-	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	info, err := file.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file", path)
-	}
-	data := bytes.NewBuffer(make([]byte, 0, info.Size()+bytes.MinRead))
-	_, err = data.ReadFrom(file)
-	return data.Bytes(), err
 }
 
 // removeLeftovers removes the temporary files of saves that never ended. What cannot be

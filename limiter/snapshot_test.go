@@ -249,7 +249,7 @@ func TestAPipeIsNotWaitedFor(t *testing.T) {
 	l := NewLocal(LocalConfig{})
 	defer l.Close()
 	_, err := l.Restore(path)
-	require.ErrorContains(t, err, "is not a regular file")
+	require.ErrorContains(t, err, "it is no regular file")
 }
 
 func TestAFailedWriteIsReported(t *testing.T) {

@@ -4,12 +4,13 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"strings"
 	"sync"
 	"time"
+
+	"graphql-limit-count/internal/regular"
 
 	"go.uber.org/zap"
 )
@@ -136,32 +137,13 @@ func checkMode(path string, info fs.FileInfo) error {
 	return nil
 }
 
-// readFile reads a regular file of bounded size.
 func readFile(path string, private bool) ([]byte, error) {
-	// A pipe or device could block or never end.
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file", path)
+	content, info, err := regular.Read(path, maxFileBytes)
+	if err == nil && private {
+		err = checkMode(path, info)
 	}
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err // names the file
-	}
-	defer file.Close()
-	info, err := file.Stat()
 	if err != nil {
 		return nil, err
-	}
-	if private {
-		if err := checkMode(path, info); err != nil {
-			return nil, err
-		}
-	}
-	content, err := io.ReadAll(io.LimitReader(file, maxFileBytes+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(content) > maxFileBytes {
-		return nil, fmt.Errorf("%s is longer than %d bytes", path, maxFileBytes)
 	}
 	return content, nil
 }

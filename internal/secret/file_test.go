@@ -111,9 +111,9 @@ func TestWhatIsNoFileOfSecretsIsRefused(t *testing.T) {
 		{"everybody may write it", make("w", 0o602), "read the keyring: %s has the mode 0602: others than its owner may read or write it; chmod go-w,o= %[1]s"},
 		{"the group may write it", make("g", 0o660), "read the keyring: %s has the mode 0660: others than its owner may read or write it; chmod go-w,o= %[1]s"},
 		{"the group may read it", make("ok", 0o440), ""},
-		{"a folder", folder, "read the keyring: %s is not a regular file"},
-		{"a pipe", pipe, "read the keyring: %s is not a regular file"},
-		{"endless", long, "read the keyring: %s is longer than 262144 bytes"},
+		{"a folder", folder, "read the keyring: read %s: it is no regular file"},
+		{"a pipe", pipe, "read the keyring: read %s: it is no regular file"},
+		{"endless", long, "read the keyring: read %s: it has more than 262144 bytes"},
 		{"no key in it", bad, "read the keyring in %s: line 1: no key: expected 32 bytes in base64 or hexadecimal"},
 		{"not there", filepath.Join(folder, "none"), "read the keyring: open %s: no such file or directory (graphql-limit-count encrypt --generate makes one)"},
 	} {
