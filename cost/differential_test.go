@@ -80,9 +80,10 @@ func checkCase(t *testing.T, seed uint64, outcomes map[string]int) {
 	expected.budget = []int{20, 100, 10_000}[g.rnd.IntN(3)]
 	expected.variables = decodeVariables(t, g.variables)
 
-	a := parseAll(t, seed, plain)
-	b := parseAll(t, seed, noisy)
-	require.Equal(t, a.Normalized(), b.Normalized(), "seed %d:\n%s\n%s", seed, plain, noisy)
+	a, b := parse(t, plain), parse(t, noisy)
+	text := normalized(t, plain)
+	require.Equal(t, text, normalized(t, text), "seed %d: again", seed)
+	require.Equal(t, text, normalized(t, noisy), "seed %d:\n%s\n%s", seed, plain, noisy)
 	for _, strategy := range []cost.Strategy{cost.Depth, cost.Complexity, cost.NodeQuantifier} {
 		expected.strategy = strategy
 		want, wantErr := expected.cost()
@@ -112,18 +113,6 @@ func evaluate(d *cost.Document, r reference, model *cost.Model, schema *cost.Sch
 		return 0, err
 	}
 	return plan.CostJSON(variables), nil
-}
-
-// parseAll parses a document and, again, what it is normalised to, which must
-// come to the same.
-func parseAll(t *testing.T, seed uint64, text string) *cost.Document {
-	t.Helper()
-	d, err := cost.Parse(text, cost.Limits{})
-	require.NoError(t, err, "seed %d: %s", seed, text)
-	again, err := cost.Parse(d.Normalized(), cost.Limits{})
-	require.NoError(t, err, "seed %d: %s", seed, d.Normalized())
-	require.Equal(t, d.Normalized(), again.Normalized(), "seed %d", seed)
-	return d
 }
 
 // decodeVariables decodes with encoding/json; a number that float64 cannot hold

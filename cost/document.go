@@ -11,7 +11,6 @@ type Document struct {
 	operations []*operation
 	fragments  []*fragment
 	byName     map[string]int
-	normalized string
 	// overlong: the source holds more tokens than allowed and was not parsed.
 	overlong bool
 	// selections counts the fields and fragments that the source spells out.
@@ -60,16 +59,12 @@ func (n Normalized) Parse() (*Document, error) {
 		return nil, syntaxError(0, "unexpected token")
 	}
 	d := newDocument(tree)
-	d.normalized, d.selections = n.text, n.selections
+	d.selections = n.selections
 	if len(d.operations) == 0 {
 		return nil, ErrNoOperation
 	}
 	return d, nil
 }
-
-// Normalized is the document in the spelling that all documents of the same cost
-// share, whatever their layout, comments and string values.
-func (d *Document) Normalized() string { return d.normalized }
 
 // newDocument indexes a syntax tree. Of two fragments of one name the later counts.
 func newDocument(tree *ast.Document) *Document {

@@ -64,6 +64,9 @@ func (f Fault) String() string { return f.Where + f.What }
 // the document in the library's own errors. The schema must not refer to other
 // documents: nothing is ever loaded. It should not use propertyNames: the library
 // reports a wrong place for it (the location shares memory with its neighbours').
+//
+// It must validate only values that Decode returned: the library panics on some of the
+// numbers that Decode refuses.
 func Compile(name string, schema []byte) (*jsonschema.Schema, error) {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
 	if err != nil {
@@ -87,16 +90,6 @@ type noLoader struct{}
 
 func (noLoader) Load(url string) (any, error) {
 	return nil, fmt.Errorf("schema %q is not embedded", url)
-}
-
-// Check validates a value that Decode returned. The error's text is the sentence
-// for the first fault, nil means valid. (The library panics on some of the numbers
-// that Decode refuses, so values from elsewhere must not be passed.)
-func Check(schema *jsonschema.Schema, value any) error {
-	if err := schema.Validate(value); err != nil {
-		return errors.New(Message(err))
-	}
-	return nil
 }
 
 // Message returns the sentence for the first fault in err, which is what

@@ -150,13 +150,6 @@ func TestLongTextsAreCut(t *testing.T) {
 		` with "`+strings.Repeat("é", 128)+`..."`)
 }
 
-func TestCheckReturnsTheSentence(t *testing.T) {
-	schema, err := Compile("test.json", []byte(testSchema))
-	require.NoError(t, err)
-	require.NoError(t, Check(schema, map[string]any{"field_path": "Q"}))
-	require.EqualError(t, Check(schema, map[string]any{}), `property "field_path" is required`)
-}
-
 func TestFaultsAreOnePerValueInPathOrder(t *testing.T) {
 	const document = `{"rules":[{"count":1},{"key":"b","count":0,"x":1}],"name":"","count":0,"add_value":"1"}`
 	want := []string{
