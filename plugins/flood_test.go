@@ -37,7 +37,7 @@ func TestADayOfUniqueQueriesFitsAndKeepsTheBusyOnes(t *testing.T) {
 	if os.Getenv("GRAPHQL_LIMIT_COUNT_LONG") != "" {
 		queries, size = floodQueries, DefaultPlanCacheBytes
 	}
-	p, o := newPlans(size), planOptions(t, 1)
+	p, o := newPlans(size, 0), planOptions(t, 1)
 	busy := make([]*cost.Plan, busyDocuments)
 	ask := func(query string) *cost.Plan {
 		if plan := p.known([]byte(query), nil, &o); plan != nil {
@@ -93,7 +93,7 @@ fragment details on Product { id name description price { amount currency } }`, 
 // take, and not far more.
 func TestPlansWeighWhatTheyTake(t *testing.T) {
 	const documents = 5_000
-	p, o := newPlans(1<<30), planOptions(t, 1)
+	p, o := newPlans(1<<30, 1<<22), planOptions(t, 1)
 	before := liveBytes()
 	for i := range documents {
 		_, err := p.plan(floodDocument("weighed", i), o)

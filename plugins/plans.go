@@ -4,15 +4,21 @@ import (
 	"context"
 	"hash/maphash"
 	"math/bits"
+	"sync/atomic"
 	"weak"
 
 	"github.com/maypok86/otter/v2"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"graphql-limit-count/cost"
 )
 
-// DefaultPlanCacheBytes bounds the memory of compiled plans where Options sets none.
-const DefaultPlanCacheBytes = 64 << 20
+// What bounds the memory and the number of compiled plans where Options sets nothing. Beside
+// as much again for the garbage collector, it leaves a runner under 256 MB.
+const (
+	DefaultPlanCacheBytes   = 48 << 20
+	DefaultPlanCacheEntries = 100_000
+)
 
 // planEntryBytes is what the cache itself needs for an entry, about.
 const planEntryBytes = 256
@@ -69,21 +75,45 @@ func still[T any](made weak.Pointer[T], p *T) bool {
 // same for texts that differ in layout or in strings. What is asked for once does not
 // drive out what is asked for often.
 type plans struct {
-	seed  maphash.Seed
-	cache *otter.Cache[uint64, *planned]
+	seed     maphash.Seed
+	cache    *otter.Cache[uint64, *planned]
+	compiled atomic.Uint64
 }
 
-// newPlans returns an empty cache of so many bytes.
-func newPlans(bytes int64) *plans {
+// newPlans returns an empty cache of at most so many bytes and entries, each 0 or less for
+// the default.
+func newPlans(bytes int64, entries int) *plans {
 	if bytes <= 0 {
 		bytes = DefaultPlanCacheBytes
 	}
+	if entries <= 0 {
+		entries = DefaultPlanCacheEntries
+	}
+	// The cache has one bound. Where all entries weigh their part of it at least, there are
+	// no more than so many.
+	least := (bytes + int64(entries) - 1) / int64(entries)
 	return &plans{
 		seed: maphash.MakeSeed(),
 		cache: otter.Must(&otter.Options[uint64, *planned]{
 			MaximumWeight: uint64(bytes),
-			Weigher:       func(_ uint64, e *planned) uint32 { return uint32(e.bytes()) },
+			Weigher:       func(_ uint64, e *planned) uint32 { return uint32(max(int64(e.bytes()), least)) },
 		}),
+	}
+}
+
+// collectors are the metrics of the cache. Where most requests compile, clients put their
+// values into the texts of queries, or the cache is too small.
+func (p *plans) collectors() []prometheus.Collector {
+	return []prometheus.Collector{
+		prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "graphql_limit_count_plans_compiled_total", Help: "Documents compiled because no plan for them was in memory.",
+		}, func() float64 { return float64(p.compiled.Load()) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "graphql_limit_count_plan_cache_entries", Help: "Plans, and texts that have one, in memory.",
+		}, func() float64 { return float64(p.cache.EstimatedSize()) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "graphql_limit_count_plan_cache_bytes", Help: "What they take of --plan-cache-bytes.",
+		}, func() float64 { return float64(p.cache.WeightedSize()) }),
 	}
 }
 
@@ -131,13 +161,13 @@ func (p *plans) plan(query string, o cost.Options) (*cost.Plan, error) {
 		return nil, err
 	}
 	if n.Overlong() {
-		return compile(n, o)
+		return p.compile(n, o)
 	}
 	// One of those who miss at the same time compiles for all.
 	key := p.key(maphash.String(p.seed, n.Text()), operation, &o, true)
 	e, err := p.cache.Get(context.Background(), key, otter.LoaderFunc[uint64, *planned](
 		func(context.Context, uint64) (*planned, error) {
-			plan, err := compile(n, o)
+			plan, err := p.compile(n, o)
 			if err != nil {
 				return nil, err
 			}
@@ -147,13 +177,14 @@ func (p *plans) plan(query string, o cost.Options) (*cost.Plan, error) {
 		return nil, err
 	}
 	if !isFor(e, n.Text(), o.OperationName, &o, true) {
-		return compile(n, o) // another document has the same hash
+		return p.compile(n, o) // another document has the same hash
 	}
 	p.cache.Set(sent, newPlanned(e.plan, query, &o, false))
 	return e.plan, nil
 }
 
-func compile(n cost.Normalized, o cost.Options) (*cost.Plan, error) {
+func (p *plans) compile(n cost.Normalized, o cost.Options) (*cost.Plan, error) {
+	p.compiled.Add(1)
 	document, err := n.Parse()
 	if err != nil {
 		return nil, err

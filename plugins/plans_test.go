@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
 	"graphql-limit-count/cost"
@@ -28,7 +29,7 @@ func planOptions(tb testing.TB, add float64) cost.Options {
 }
 
 func TestAPlanIsMadeOnce(t *testing.T) {
-	p, o := newPlans(0), planOptions(t, 1)
+	p, o := newPlans(0, 0), planOptions(t, 1)
 	first, err := p.plan(`{ products(first: 3) { id } }`, o)
 	require.NoError(t, err)
 	require.Equal(t, 5.0, first.Cost(nil))
@@ -41,7 +42,7 @@ func TestAPlanIsMadeOnce(t *testing.T) {
 }
 
 func TestAPlanBelongsToAllThatItDependsOn(t *testing.T) {
-	p, o := newPlans(0), planOptions(t, 1)
+	p, o := newPlans(0, 0), planOptions(t, 1)
 	const query = `query A($n: Int = 3) { products(first: $n) { id } } query B { products(first: 9) { id } }`
 	raw := func(change func(*cost.Options)) float64 {
 		t.Helper()
@@ -62,7 +63,7 @@ func TestAPlanBelongsToAllThatItDependsOn(t *testing.T) {
 }
 
 func TestWhatCannotBeCostedIsNotRemembered(t *testing.T) {
-	p := newPlans(0)
+	p := newPlans(0, 0)
 	for range 2 {
 		_, err := p.plan("{a", cost.Options{})
 		require.ErrorIs(t, err, cost.ErrSyntax)
@@ -76,7 +77,7 @@ func TestWhatCannotBeCostedIsNotRemembered(t *testing.T) {
 
 func TestAFloodOfUniqueQueriesStaysInBoundsAndKeepsTheBusyOnes(t *testing.T) {
 	const bytes = 1 << 20
-	p, o := newPlans(bytes), planOptions(t, 1)
+	p, o := newPlans(bytes, 0), planOptions(t, 1)
 	busy := func(i int) string { return fmt.Sprintf("{ products(first: %d) { id } }", i) }
 	ask := func(query string) *cost.Plan {
 		plan, err := p.plan(query, o)
@@ -108,8 +109,44 @@ func TestAFloodOfUniqueQueriesStaysInBoundsAndKeepsTheBusyOnes(t *testing.T) {
 	require.Greater(t, kept, asked*9/10, "of %d requests with a busy query among 30000 unique ones", asked)
 }
 
+func TestPlansAreBoundedByTheirNumberToo(t *testing.T) {
+	const bytes, entries = 64 << 20, 100
+	p, o := newPlans(bytes, entries), planOptions(t, 1)
+	for i := range 10 * entries {
+		_, err := p.plan(fmt.Sprintf("{ a%d: products { id } }", i), o)
+		require.NoError(t, err)
+	}
+	p.cache.CleanUp()
+	require.LessOrEqual(t, p.cache.EstimatedSize(), entries)
+	require.Greater(t, p.cache.EstimatedSize(), entries/2)
+	require.LessOrEqual(t, p.cache.WeightedSize(), uint64(bytes))
+}
+
+func TestTheMetricsOfThePlans(t *testing.T) {
+	p, o := newPlans(10_000, 10), planOptions(t, 1)
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(p.collectors()...)
+	for _, query := range []string{"{ products { id } }", "{products{id}}", "{ products { id } }", "{ other: products { id } }"} {
+		_, err := p.plan(query, o)
+		require.NoError(t, err)
+	}
+	p.cache.CleanUp()
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	got := map[string]float64{}
+	for _, family := range families {
+		m := family.GetMetric()[0]
+		got[family.GetName()] = m.GetCounter().GetValue() + m.GetGauge().GetValue()
+	}
+	require.Equal(t, map[string]float64{
+		"graphql_limit_count_plans_compiled_total": 2,
+		"graphql_limit_count_plan_cache_entries":   5,
+		"graphql_limit_count_plan_cache_bytes":     5 * 1000,
+	}, got, "two plans, and the three texts that have one")
+}
+
 func TestThoseWhoMissTogetherShareOnePlan(t *testing.T) {
-	p, o := newPlans(0), planOptions(t, 1)
+	p, o := newPlans(0, 0), planOptions(t, 1)
 	query := "{ " + strings.Repeat("products(first: 3) { id } ", 2000) + "}"
 	got := make([]*cost.Plan, 20)
 	var wg sync.WaitGroup

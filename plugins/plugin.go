@@ -77,9 +77,11 @@ type Options struct {
 	// MaxBodySize is the limit of a request's body in bytes for configurations
 	// that set none; 0 or less means DefaultMaxBodySize.
 	MaxBodySize int64
-	// PlanCacheBytes bounds the memory of compiled plans; 0 or less means
-	// DefaultPlanCacheBytes.
-	PlanCacheBytes int64
+	// PlanCacheBytes and PlanCacheEntries bound the memory and the number of compiled
+	// plans; 0 or less means DefaultPlanCacheBytes and DefaultPlanCacheEntries. A plan is
+	// one entry as such and one for each text of a document that has it.
+	PlanCacheBytes   int64
+	PlanCacheEntries int
 	// Secrets decrypts encrypted texts in configurations. nil means that there is no
 	// keyring, and such texts are faults.
 	Secrets Secrets
@@ -115,9 +117,12 @@ func New(options Options) *Plugin {
 	}
 	p := &Plugin{
 		options: options,
-		plans:   newPlans(options.PlanCacheBytes),
+		plans:   newPlans(options.PlanCacheBytes, options.PlanCacheEntries),
 		metrics: newMetrics(options.Registerer),
 		log:     newFailureLog(options.Logger),
+	}
+	if options.Registerer != nil {
+		options.Registerer.MustRegister(p.plans.collectors()...)
 	}
 	p.decisions.New = func() any { return newDecision(p) }
 	return p

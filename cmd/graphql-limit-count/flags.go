@@ -37,6 +37,7 @@ type runFlags struct {
 	introspectionTLSVerify         bool
 	graphqlMaxSize                 int64
 	planCacheBytes                 int64
+	planCacheEntries               int
 	localKeysMax                   int
 	logLevel                       string
 }
@@ -70,6 +71,7 @@ func newRun() *cobra.Command {
 	flags.BoolVar(&f.introspectionTLSVerify, "introspection-tls-verify", false, "verify certificates of https upstreams when introspecting")
 	flags.Int64Var(&f.graphqlMaxSize, "graphql-max-size", plugins.DefaultMaxBodySize, "limit of a request's body in bytes where a configuration sets none")
 	flags.Int64Var(&f.planCacheBytes, "plan-cache-bytes", plugins.DefaultPlanCacheBytes, "memory of the compiled plans of queries at most")
+	flags.IntVar(&f.planCacheEntries, "plan-cache-entries", plugins.DefaultPlanCacheEntries, "compiled plans and texts of queries that have one, at most")
 	flags.IntVar(&f.localKeysMax, "local-keys-max", limiter.DefaultMaxKeys, "counters of policy local at most")
 	flags.StringVar(&f.logLevel, "log-level", "warn", "debug, info, warn or error")
 	withEnvironment(flags)

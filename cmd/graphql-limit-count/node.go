@@ -83,7 +83,8 @@ func (n *node) open(ctx context.Context, f *runFlags) error {
 	n.plugin = plugins.New(plugins.Options{
 		Models: endpoint.Models, Schemas: schemas, Local: local, Redis: clients,
 		Owners: known.owners, Secrets: secrets,
-		MaxBodySize: f.graphqlMaxSize, PlanCacheBytes: f.planCacheBytes, Logger: n.log, Registerer: n.metrics,
+		MaxBodySize: f.graphqlMaxSize, PlanCacheBytes: f.planCacheBytes, PlanCacheEntries: f.planCacheEntries,
+		Logger: n.log, Registerer: n.metrics,
 	})
 	return n.openAdmin(ctx, f, endpoint)
 }

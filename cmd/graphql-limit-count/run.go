@@ -71,7 +71,7 @@ func (f *runFlags) check() error {
 	}{
 		{"conf-expire", int64(f.confExpire)}, {"max-conns", int64(f.maxConns)},
 		{"graphql-max-size", f.graphqlMaxSize}, {"local-keys-max", int64(f.localKeysMax)},
-		{"plan-cache-bytes", f.planCacheBytes},
+		{"plan-cache-bytes", f.planCacheBytes}, {"plan-cache-entries", int64(f.planCacheEntries)},
 	} {
 		if positive.value <= 0 {
 			return fmt.Errorf("--%s %d is not above 0", positive.flag, positive.value)

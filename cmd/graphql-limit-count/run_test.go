@@ -41,6 +41,7 @@ func TestRunRefusesFlagsThatMeanNothing(t *testing.T) {
 		{"a mode with more than permissions", []string{"--listen", socket, "--socket-mode", "4777"}, `--socket-mode "4777" is not an octal file mode`},
 		{"no lifetime of tokens", []string{"--listen", socket, "--conf-expire", "0"}, "--conf-expire 0 is not above 0"},
 		{"no connections", []string{"--listen", socket, "--max-conns", "0"}, "--max-conns 0 is not above 0"},
+		{"no plans", []string{"--listen", socket, "--plan-cache-entries", "0"}, "--plan-cache-entries 0 is not above 0"},
 		{"no body", []string{"--listen", socket, "--graphql-max-size", "-1"}, "--graphql-max-size -1 is not above 0"},
 		{"no counters", []string{"--listen", socket, "--local-keys-max", "0"}, "--local-keys-max 0 is not above 0"},
 		{"a number that is none", []string{"--listen", socket, "--max-conns", "x"}, `invalid argument "x" for "--max-conns" flag`},
