@@ -107,7 +107,7 @@ func TestMetricsAndHealthForMonitoring(t *testing.T) {
 
 func TestWhatIsNoNameOfAHostIsRefused(t *testing.T) {
 	for _, host := range []string{"http://runner", "*.internal", "a b", "runner/metrics", "a:b:c", "user@runner"} {
-		_, err := NewHandler(Config{AdminKey: "k", Hosts: []string{host}, Logger: zap.NewNop()})
+		_, err := NewHandler(Config{Keys: keysOf(t, "k", ""), Hosts: []string{host}, Logger: zap.NewNop()})
 		require.EqualError(t, err, `configure the admin endpoint: "`+host+`" is not the name of a host`)
 	}
 }

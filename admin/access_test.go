@@ -40,7 +40,7 @@ func startGuarded(t *testing.T, change func(*Config), wrap func(net.Listener) ne
 	t.Helper()
 	core, logs := observer.New(zap.DebugLevel)
 	g := &guarded{t: t, logs: logs, registry: prometheus.NewRegistry()}
-	cfg := Config{AdminKey: testAdminKey, ViewerKey: testViewerKey, PluginSchema: []byte(`{"type":"object"}`),
+	cfg := Config{Keys: keysOf(t, testAdminKey, testViewerKey), PluginSchema: []byte(`{"type":"object"}`),
 		Logger: zap.New(core), Registerer: g.registry, Metrics: promhttp.HandlerFor(g.registry, promhttp.HandlerOpts{})}
 	if change != nil {
 		change(&cfg)
@@ -143,7 +143,7 @@ func TestFailedAttemptsAreCountedByReason(t *testing.T) {
 	require.Equal(t, 401, g.exchange(request("GET", readPath, "Host: localhost")).status)
 	require.Equal(t, 401, g.exchange(request("DELETE", decorationsPath("shop", "d"), "Host: localhost", keyHeader+": "+testViewerKey)).status)
 	require.Equal(t, map[string]float64{"missing_key": 1, "wrong_key": 2, "viewer_key": 1}, g.failures())
-	_, err := NewHandler(Config{AdminKey: "k", Registerer: g.registry, Logger: zap.NewNop()})
+	_, err := NewHandler(Config{Keys: keysOf(t, "k", ""), Registerer: g.registry, Logger: zap.NewNop()})
 	require.ErrorContains(t, err, "configure the admin endpoint: duplicate metrics collector registration attempted")
 }
 

@@ -411,7 +411,7 @@ func TestEndpointServesAFile(t *testing.T) {
 	models := NewModels(store, zap.NewNop())
 	require.NoError(t, models.Load(t.Context()))
 	require.NotNil(t, models.Model("shop"))
-	handler, err := NewHandler(Config{Store: store, Models: models, AdminKey: testAdminKey, Logger: zap.NewNop()})
+	handler, err := NewHandler(Config{Store: store, Models: models, Keys: keysOf(t, testAdminKey, testViewerKey), Logger: zap.NewNop()})
 	require.NoError(t, err)
 	e := &endpoint{t: t, url: serve(t, handler)}
 	require.Equal(t, http.StatusOK, e.do(http.MethodGet, decorationsPath("shop", "reviews"), nil).status)

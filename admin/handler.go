@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 
@@ -31,12 +32,8 @@ type Config struct {
 	// Reclaimer asks APISIX about services. Nil: APISIX cannot be asked, any service id is
 	// taken for an existing one and nothing is reclaimed.
 	Reclaimer *Reclaimer
-	// Keys allow requests. Nil: AdminKey and ViewerKey do.
+	// Keys allow requests. Required.
 	Keys *Keys
-	// AdminKey is the key that allows everything. Required without Keys.
-	AdminKey string
-	// ViewerKey is the key that allows reading. Empty: there is none.
-	ViewerKey string
 	// Hosts are the names by which the endpoint may be called, besides localhost and IP
 	// addresses; ports in them are ignored. The host of the address that it listens on
 	// should be one.
@@ -81,12 +78,12 @@ type Handler struct {
 	complaint *throttled
 }
 
-// NewHandler returns the endpoint. A missing admin key, a viewer key that equals it, what is
-// no name of a host, and a registerer that has the metrics already are errors.
+// NewHandler returns the endpoint. Missing keys, what is no name of a host, and a registerer
+// that has the metrics already are errors.
 func NewHandler(cfg Config) (*Handler, error) {
 	hosts, err := newHostNames(cfg.Hosts)
 	if err == nil && cfg.Keys == nil {
-		cfg.Keys, err = OpenKeys(KeysConfig{Admin: cfg.AdminKey, Viewer: cfg.ViewerKey, Logger: cfg.Logger})
+		err = errors.New("there are no keys")
 	}
 	gate := newGate(cfg.Keys)
 	if err == nil && cfg.Registerer != nil {

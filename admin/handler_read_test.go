@@ -33,7 +33,7 @@ func TestAReadWaitsForAStoreThatIsAwayOnlyOnce(t *testing.T) {
 		store := &silent{}
 		models := NewModels(store, zap.NewNop())
 		reclaimer := NewReclaimer(ReclaimerConfig{Store: store, Models: models, Directory: &directory{}, Logger: zap.NewNop()})
-		handler, err := NewHandler(Config{Store: store, Models: models, Reclaimer: reclaimer, AdminKey: testAdminKey, Logger: zap.New(core)})
+		handler, err := NewHandler(Config{Store: store, Models: models, Reclaimer: reclaimer, Keys: keysOf(t, testAdminKey, testViewerKey), Logger: zap.New(core)})
 		require.NoError(t, err)
 		e := &endpoint{t: t, url: serve(t, handler)}
 		r := e.do(http.MethodGet, path, nil)

@@ -49,7 +49,7 @@ func startWithSchemas(t *testing.T, directory ServiceDirectory) *schemaEndpoint 
 	t.Cleanup(e.source.Close)
 	uploads := breakable{NewSchemas(e.store, e.source, zap.NewNop()), &e.broken}
 	cfg := Config{Store: e.store, Models: e.models, Uploads: uploads, SchemaSource: e.source,
-		AdminKey: testAdminKey, ViewerKey: testViewerKey, Logger: zap.New(core)}
+		Keys: keysOf(t, testAdminKey, testViewerKey), Logger: zap.New(core)}
 	if directory != nil {
 		e.reclaimer = NewReclaimer(ReclaimerConfig{Store: e.store, Models: e.models, Uploads: uploads, Schemas: e.source,
 			Directory: directory, Logger: zap.NewNop(), Interval: testPoll})

@@ -54,12 +54,20 @@ func startEndpoint(t *testing.T, services ServiceDirectory) *endpoint {
 	return e
 }
 
+// keysOf are keys that do not change; the viewer's may be empty.
+func keysOf(t *testing.T, admin, viewer string) *Keys {
+	t.Helper()
+	keys, err := OpenKeys(KeysConfig{Admin: admin, Viewer: viewer})
+	require.NoError(t, err)
+	return keys
+}
+
 // startEndpointOn is startEndpoint with the store given.
 func startEndpointOn(t *testing.T, store Store, services ServiceDirectory) *endpoint {
 	t.Helper()
 	e := &endpoint{t: t, records: store}
 	e.models = NewModels(store, zap.NewNop())
-	cfg := Config{Store: store, Models: e.models, AdminKey: testAdminKey, ViewerKey: testViewerKey,
+	cfg := Config{Store: store, Models: e.models, Keys: keysOf(t, testAdminKey, testViewerKey),
 		PluginSchema: []byte(`{"type":"object"}`), Logger: zap.NewNop(),
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "a_metric 1\n") })}
 	if services != nil {

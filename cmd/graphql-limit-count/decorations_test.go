@@ -45,9 +45,11 @@ func serveAdmin(t *testing.T, serve func(http.Handler) *httptest.Server) *cli {
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
 	schema, err := cost.ParseSchema([]byte(shopSDL))
 	require.NoError(t, err)
+	keys, err := admin.OpenKeys(admin.KeysConfig{Admin: cliAdminKey, Viewer: cliViewerKey})
+	require.NoError(t, err)
 	handler, err := admin.NewHandler(admin.Config{
 		Store: store, Models: admin.NewModels(store, zap.NewNop()), SchemaSource: knownSchema{schema: schema},
-		AdminKey: cliAdminKey, ViewerKey: cliViewerKey, Logger: zap.NewNop(),
+		Keys: keys, Logger: zap.NewNop(),
 	})
 	require.NoError(t, err)
 	server := serve(handler)
