@@ -74,8 +74,10 @@ func (s *site) startDecorations(tb testing.TB, file string) *admin.Models {
 	tb.Cleanup(func() { require.NoError(tb, store.Close()) })
 	models := admin.NewModels(store, zap.NewNop())
 	require.NoError(tb, models.Load(context.Background()))
+	keys, err := admin.OpenKeys(admin.KeysConfig{Admin: decorationKey})
+	require.NoError(tb, err)
 	handler, err := admin.NewHandler(admin.Config{
-		Store: store, Models: models, AdminKey: decorationKey, PluginSchema: plugins.ConfigSchema(), Logger: zap.NewNop(),
+		Store: store, Models: models, Keys: keys, PluginSchema: plugins.ConfigSchema(), Logger: zap.NewNop(),
 	})
 	require.NoError(tb, err)
 	s.decorations = httptest.NewServer(handler)
