@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"graphql-limit-count/internal/cjson"
+
 	"graphql-limit-count/internal/validation"
 )
 
@@ -64,7 +66,7 @@ func parseBody(text []byte) (any, error) {
 	if len(text) == 0 {
 		return nil, nil
 	}
-	if fault := syntaxFault(text); fault != "" {
+	if fault := cjson.Fault(text); fault != "" {
 		return nil, badBody(fault, text)
 	}
 	value, err := validation.Decode(text)

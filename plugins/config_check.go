@@ -163,7 +163,8 @@ func checkPolicy(members map[string]any) []string {
 }
 
 // checkSyncInterval looks at the interval only where it is used, with Redis, as APISIX
-// does. A window that is a template is compared when it is resolved.
+// does. Windows of rules and those that are templates are compared when they are charged:
+// a short one then asks Redis each time.
 func checkSyncInterval(members map[string]any) []string {
 	const sentence = `property "sync_interval" validation failed: sync_interval should `
 	policy, _ := members["policy"].(string)
@@ -174,15 +175,8 @@ func checkSyncInterval(members map[string]any) []string {
 	if interval < minSyncInterval {
 		return []string{sentence + fmt.Sprintf("not be smaller than %v", minSyncInterval)}
 	}
-	windows := []any{members["time_window"]}
-	rules, _ := members["rules"].([]any)
-	for _, rule := range rules {
-		windows = append(windows, member(rule, "time_window"))
-	}
-	for _, window := range windows {
-		if seconds, fixed := numberOf(window); fixed && interval >= seconds {
-			return []string{sentence + "be smaller than time_window"}
-		}
+	if seconds, fixed := numberOf(members["time_window"]); fixed && interval >= seconds {
+		return []string{sentence + "be smaller than time_window"}
 	}
 	return nil
 }

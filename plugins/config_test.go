@@ -310,6 +310,7 @@ func TestSchemaAndRulesAgreeOnCombinations(t *testing.T) {
 		{`{"policy":"redis","redis_host":"hh","sync_interval":0.05,` + rules + `}`, false},
 		{`{"policy":"redis","redis_host":"hh","sync_interval":0.1,` + rules + `}`, true},
 		{`{"sync_interval":0.05,` + rules + `}`, true},
+		{`{"policy":"redis","redis_host":"hh","sync_interval":3600,` + rules + `}`, true},
 	} {
 		t.Run(c.conf, func(t *testing.T) {
 			var document any

@@ -127,7 +127,7 @@ func quotaHeaders(limit, remaining, reset string) map[string]string {
 var logTexts = map[string]string{
 	"failed to get rate limit rules: nil":                                                                                              "no rule applies to the request",
 	"failed to get rate limit rules: resolved value is not a number":                                                                   "resolved value is not a number",
-	"failed to get rate limit rules: resolved value must be an integer, got: nan":                                                      "resolved value is not a number",
+	"failed to get rate limit rules: resolved value must be an integer, got: nan":                                                      "resolved value must be an integer",
 	"failed to limit count: connection refused":                                                                                        "connection refused",
 	"failed to limit count: redis connection failed, err: connection refused":                                                          "connection refused",
 	"failed to limit count: redis connection failed, err: no hosts available, previous_errors: connection refused, connection refused": "connection refused",

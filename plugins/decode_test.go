@@ -48,14 +48,14 @@ func TestJSON(t *testing.T) {
 	}
 	const malformed = "invalid graphql request, "
 	for _, c := range []struct{ name, body, message string }{
-		{"no JSON", `{a}`, malformed + "invalid character 'a' looking for beginning of object key string"},
-		{"white space only", ` `, malformed + "unexpected end of JSON input"},
-		{"a byte order mark only", "\uFEFF", malformed + "unexpected end of JSON input"},
-		{"two byte order marks", "\uFEFF\uFEFF{}", malformed + "invalid character 'ï' looking for beginning of value"},
-		{"cut off", `{"query":"{a}"`, malformed + "unexpected end of JSON input"},
-		{"a text after the value", `{"query":"{a}"} x`, malformed + "invalid character 'x' after top-level value"},
-		{"another value after it", `{"query":"{a}"}{"query":"{a}"}`, malformed + "invalid character '{' after top-level value"},
-		{"a NUL after it", "{\"query\":\"{a}\"}\x00", malformed + `invalid character '\x00' after top-level value`},
+		{"no JSON", `{a}`, malformed + "Expected object key string but found invalid token at character 2"},
+		{"white space only", ` `, malformed + "Expected value but found T_END at character 2"},
+		{"a byte order mark only", "\uFEFF", malformed + "Expected value but found T_END at character 1"},
+		{"two byte order marks", "\uFEFF\uFEFF{}", malformed + "Expected value but found invalid token at character 1"},
+		{"cut off", `{"query":"{a}"`, malformed + "Expected comma or object end but found T_END at character 15"},
+		{"a text after the value", `{"query":"{a}"} x`, malformed + "Expected the end but found invalid token at character 17"},
+		{"another value after it", `{"query":"{a}"}{"query":"{a}"}`, malformed + "Expected the end but found T_OBJ_BEGIN at character 16"},
+		{"a NUL after it", "{\"query\":\"{a}\"}\x00", malformed + "Expected the end but found invalid token at character 16"},
 		{"no object", `"{a}"`, noQuery},
 		{"null", `null`, noQuery},
 		{"no query", `{}`, noQuery},
@@ -147,7 +147,7 @@ func TestURLQueries(t *testing.T) {
 		{"two queries", get("query", "{a}", "query", "{b}"), "the URL has more than one query"},
 		{"two operationNames", get("query", "{a}", "operationName", "A", "operationName", "B"), "the URL has more than one operationName"},
 		{"two variables", get("query", "{a}", "variables", "{}", "variables", "{}"), "the URL has more than one variables"},
-		{"variables that are no JSON", get("query", "{a}", "variables", "{"), "variables: unexpected end of JSON input"},
+		{"variables that are no JSON", get("query", "{a}", "variables", "{"), "variables: Expected object key string but found T_END at character 2"},
 	} {
 		t.Run(c.name, func(t *testing.T) { route.send(c.q).badRequest("invalid graphql request, " + c.message) })
 	}

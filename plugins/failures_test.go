@@ -60,7 +60,7 @@ func TestUnusableVariables(t *testing.T) {
 	route, degrading := s.route(t, `{`+conf+`}`), s.bound(t, "r", "s", `{"allow_degradation":true,`+conf+`}`)
 	for _, c := range []struct{ n, w, why string }{
 		{"", "60", "count: resolved value is not a number"}, {"x", "60", "count: resolved value is not a number"},
-		{"0x10", "60", "count: resolved value is not a number"}, {"0", "60", "count: resolved value must be a positive number"},
+		{"0x1.8", "60", "count: resolved value must be an integer"}, {"0", "60", "count: resolved value must be a positive number"},
 		{"1.5", "60", "count: resolved value must be an integer"}, {"1", "-1", "time_window: resolved value must be a positive number"},
 		{"9007199254740992", "60", "count: resolved value exceeds safe integer range (2^53-1)"},
 	} {

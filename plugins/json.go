@@ -2,19 +2,16 @@ package plugins
 
 import (
 	"bytes"
-	"encoding/json"
-	"errors"
+
+	"graphql-limit-count/internal/cjson"
 )
 
-var errNoJSON = errors.New("the text is no JSON")
-
 // jsonFault says what makes text no JSON, or what follows the value.
-func jsonFault(text []byte) error {
-	var ignored json.RawMessage
-	if err := json.Unmarshal(text, &ignored); err != nil {
-		return err
+func jsonFault(text []byte) string {
+	if fault := cjson.Fault(text); fault != "" {
+		return fault
 	}
-	return errNoJSON
+	return "the text is no JSON"
 }
 
 // trimJSON cuts insignificant white space.

@@ -28,7 +28,7 @@ func TestUploads(t *testing.T) {
 		{"no operations", rest, prefix + "the multipart body has no operations part"},
 		{"empty operations", part("operations", "", "") + rest, prefix + "the multipart body has no operations part"},
 		{"operations twice", operations + operations + rest, prefix + "the multipart body has more than one operations part"},
-		{"operations that are no JSON", part("operations", "", "{a}") + rest, prefix + "invalid character 'a' looking for beginning of object key string"},
+		{"operations that are no JSON", part("operations", "", "{a}") + rest, prefix + "Expected object key string but found invalid token at character 2"},
 		{"encoded operations", part("operations", "Content-Transfer-Encoding: base64\r\n", "e30=") + rest, prefix + "the operations part is encoded as base64"},
 		{"operations in another charset", part("operations", "Content-Type: application/json; charset=utf-7\r\n", "{}") + rest, prefix + "the operations part is not in UTF-8"},
 		{"cut off in the operations", operations[:80], prefix + "malformed multipart body"},

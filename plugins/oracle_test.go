@@ -9,20 +9,11 @@ import (
 // encoding/json, then walked, and each string is decoded by encoding/json. What reads
 // requests in one pass is compared with it.
 
-// checkJSON reports what makes text no JSON, or what follows the value.
-func checkJSON(text []byte) error {
-	if json.Valid(text) {
-		return nil
-	}
-	var ignored json.RawMessage
-	return json.Unmarshal(text, &ignored)
-}
-
 // oracleOperations reads an object, or a batch where the route allows one.
 func oracleOperations(text []byte, maxBatch int64) ([]operation, error) {
 	text = bytes.TrimPrefix(text, byteOrderMark)
-	if err := checkJSON(text); err != nil {
-		return nil, envelopeError("%s", err)
+	if !json.Valid(text) {
+		return nil, envelopeError("%s", jsonFault(text))
 	}
 	value := trimJSON(text)
 	if value[0] != '[' || maxBatch == 0 {

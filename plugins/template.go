@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/big"
 	"regexp"
 	"slices"
 	"strconv"
@@ -179,16 +180,34 @@ func (p templatePart) resolve(lookup Lookup) (string, int) {
 	return "", 0
 }
 
-// decimalNumber is what a number looks like: no hexadecimal or binary digits, no
-// words for infinity, no separators.
-var decimalNumber = regexp.MustCompile(`^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$`)
+// What a number looks like, in LuaJIT's spellings.
+var (
+	decimalNumber     = regexp.MustCompile(`^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$`)
+	hexadecimalNumber = regexp.MustCompile(`^[+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)(?:[pP][+-]?[0-9]+)?$`)
+	binaryNumber      = regexp.MustCompile(`^([+-]?)0[bB]([01]+)$`)
+	infinity          = regexp.MustCompile(`^[+-]?(?i:inf|infinity)$`)
+	noNumber          = regexp.MustCompile(`^[+-]?(?i:nan)$`)
+)
 
-// parseDecimal returns the number that a text is, white space around it aside. It may
-// be infinite: an exponent knows no bound.
-func parseDecimal(text string) (float64, bool) {
+// parseNumber returns the number that a text is for LuaJIT's tonumber, white space around
+// it aside. It may be infinite or no number: an exponent knows no bound, and both have
+// names.
+func parseNumber(text string) (float64, bool) {
 	text = trimSpace(text)
-	if !decimalNumber.MatchString(text) {
-		return 0, false
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil { // nearly all are
+		return float64(n), true
+	}
+	if parts := binaryNumber.FindStringSubmatch(text); parts != nil {
+		return parseBinary(parts[1] + parts[2])
+	}
+	switch {
+	case decimalNumber.MatchString(text), infinity.MatchString(text):
+	case hexadecimalNumber.MatchString(text):
+		if !strings.ContainsAny(text, "pP") {
+			text += "p0" // which strconv insists on
+		}
+	default:
+		return math.NaN(), noNumber.MatchString(text)
 	}
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil && !errors.Is(err, strconv.ErrRange) {
@@ -197,13 +216,22 @@ func parseDecimal(text string) (float64, bool) {
 	return f, true
 }
 
+func parseBinary(digits string) (float64, bool) {
+	n, ok := new(big.Int).SetString(digits, 2)
+	if !ok {
+		return 0, false
+	}
+	f, _ := new(big.Float).SetInt(n).Float64()
+	return f, true
+}
+
 // maxQuotedValue is how many bytes of a client's value an error text repeats.
 const maxQuotedValue = 64
 
 // parseQuotaNumber returns the quota or window that a resolved template stands for: a
-// decimal number, whole, from 1 to MaxQuantity.
+// number as APISIX reads one from a text, whole, from 1 to MaxQuantity.
 func parseQuotaNumber(text string) (int64, error) {
-	f, ok := parseDecimal(text)
+	f, ok := parseNumber(text)
 	quoted := text[:min(len(text), maxQuotedValue)]
 	switch {
 	case !ok:

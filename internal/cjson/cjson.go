@@ -1,4 +1,6 @@
-package admin
+// Package cjson tells what is wrong with a JSON text in the words of lua-cjson, APISIX's
+// decoder, so that clients read of a malformed body what they read elsewhere at the gateway.
+package cjson
 
 import (
 	"bytes"
@@ -10,13 +12,12 @@ import (
 // maxNesting is how deeply lua-cjson, APISIX's decoder, lets arrays and objects nest.
 const maxNesting = 1000
 
-// syntaxFault tells what is wrong with the grammar of a JSON text in the words of APISIX's
-// decoder, "Expected <what> but found <token> at character <n>", counted in bytes from 1;
+// Fault tells what is wrong with the grammar of a JSON text: "Expected <what> but found <token> at character <n>", counted in bytes from 1;
 // "" when nothing is. It accepts what RFC 8259 does (and encoding/json), where APISIX's
 // decoder also lets NaN, hexadecimal numbers and control characters pass. It reads the text
 // once, without recursion.
-func syntaxFault(text []byte) string {
-	s := &syntaxScanner{text: text}
+func Fault(text []byte) string {
+	s := &scanner{text: text}
 	s.run()
 	return s.fault
 }
@@ -58,7 +59,7 @@ var words = []struct{ text, token string }{
 	{"true", tokenBoolean}, {"false", tokenBoolean}, {"null", tokenNull},
 }
 
-type syntaxScanner struct {
+type scanner struct {
 	text  []byte
 	pos   int    // of the next byte to read
 	open  []byte // the brackets that are open, '{' or '['
@@ -67,7 +68,7 @@ type syntaxScanner struct {
 
 // run reads tokens and keeps track of what the grammar wants next. closing tells whether
 // the bracket that is open may end here instead, as in [] and {}.
-func (s *syntaxScanner) run() {
+func (s *scanner) run() {
 	want, closing := wantValue, false
 	for s.fault == "" {
 		token, at := s.next()
@@ -104,7 +105,7 @@ func isScalar(token string) bool {
 }
 
 // closes tells whether token ends the innermost open bracket.
-func (s *syntaxScanner) closes(token string) bool {
+func (s *scanner) closes(token string) bool {
 	if len(s.open) == 0 {
 		return false
 	}
@@ -115,7 +116,7 @@ func (s *syntaxScanner) closes(token string) bool {
 }
 
 // afterValue is what may follow a value where the scanner stands.
-func (s *syntaxScanner) afterValue() (want string, closing bool) {
+func (s *scanner) afterValue() (want string, closing bool) {
 	switch {
 	case len(s.open) == 0:
 		return wantEnd, false
@@ -126,7 +127,7 @@ func (s *syntaxScanner) afterValue() (want string, closing bool) {
 }
 
 // descend opens a bracket; it returns true, because one may close at once.
-func (s *syntaxScanner) descend(bracket byte) bool {
+func (s *scanner) descend(bracket byte) bool {
 	s.open = append(s.open, bracket)
 	if len(s.open) > maxNesting {
 		s.fault = fmt.Sprintf("Found too many nested data structures (%d) at character %d", len(s.open), s.pos)
@@ -134,13 +135,13 @@ func (s *syntaxScanner) descend(bracket byte) bool {
 	return true
 }
 
-func (s *syntaxScanner) expected(want, found string, at int) {
+func (s *scanner) expected(want, found string, at int) {
 	s.fault = fmt.Sprintf("Expected %s but found %s at character %d", want, found, at+1)
 }
 
 // next reads a token and returns where it, or the fault inside it, begins. What is no token
 // is returned as the decoder describes it, which nothing ever wants.
-func (s *syntaxScanner) next() (token string, at int) {
+func (s *scanner) next() (token string, at int) {
 	for s.pos < len(s.text) && strings.IndexByte(" \t\r\n", s.text[s.pos]) >= 0 {
 		s.pos++
 	}
@@ -171,7 +172,7 @@ func (s *syntaxScanner) next() (token string, at int) {
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
 // number reads -?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?
-func (s *syntaxScanner) number() (string, int) {
+func (s *scanner) number() (string, int) {
 	at := s.pos
 	s.skip("-")
 	leading := s.pos
@@ -191,7 +192,7 @@ func (s *syntaxScanner) number() (string, int) {
 }
 
 // skip passes one of the given bytes, if one is next.
-func (s *syntaxScanner) skip(any string) bool {
+func (s *scanner) skip(any string) bool {
 	if s.pos < len(s.text) && strings.IndexByte(any, s.text[s.pos]) >= 0 {
 		s.pos++
 		return true
@@ -199,7 +200,7 @@ func (s *syntaxScanner) skip(any string) bool {
 	return false
 }
 
-func (s *syntaxScanner) digits() int {
+func (s *scanner) digits() int {
 	from := s.pos
 	for s.pos < len(s.text) && isDigit(s.text[s.pos]) {
 		s.pos++
@@ -208,7 +209,7 @@ func (s *syntaxScanner) digits() int {
 }
 
 // string reads a string and returns the place of the fault in it, if there is one.
-func (s *syntaxScanner) string() (string, int) {
+func (s *scanner) string() (string, int) {
 	at := s.pos
 	s.pos++
 	for s.pos < len(s.text) {
@@ -242,7 +243,7 @@ const (
 )
 
 // escape passes one escape sequence, or stays at its backslash and returns the fault.
-func (s *syntaxScanner) escape() string {
+func (s *scanner) escape() string {
 	rest := s.text[s.pos:]
 	if len(rest) < escapeLength {
 		s.pos = len(s.text)
