@@ -25,6 +25,12 @@ func TestWhatTwoServersCouldReadDifferentlyIsRefused(t *testing.T) {
 			more: []extplugin.KV{{Name: "Content-Type", Value: "application/x-www-form-urlencoded"}}}, "more than one content-type"},
 		{"two encodings", query{body: `{"query":"{a}"}`, headers: map[string]string{"content-type": "application/json", "content-encoding": "identity"},
 			more: []extplugin.KV{{Name: "content-encoding", Value: "gzip"}}}, "more than one content-encoding"},
+		{"a content type with an underscore", query{body: `{"query":"{a}"}`, headers: jsonType,
+			more: []extplugin.KV{{Name: "Content_Type", Value: "application/x-www-form-urlencoded;"}}}, "more than one content-type"},
+		{"an encoding with an underscore", query{body: `{"query":"{a}"}`, headers: map[string]string{"content-type": "application/json", "content-encoding": "identity"},
+			more: []extplugin.KV{{Name: "content_encoding", Value: "gzip"}}}, "more than one content-encoding"},
+		{"a websocket", query{method: "GET", args: []extplugin.KV{{Name: "query", Value: "{a}"}},
+			headers: map[string]string{"upgrade": "WebSocket"}}, "what a websocket carries cannot be costed"},
 		{"as many headers as APISIX lists", query{body: `{"query":"{a}"}`, headers: jsonType, more: dummies(99)}, "too many headers"},
 		{"a GET with a body", query{method: "GET", args: []extplugin.KV{{Name: "query", Value: "{a}"}},
 			headers: map[string]string{"content-length": "5"}}, "a GET with a body"},
@@ -48,11 +54,63 @@ func TestWhatTwoServersCouldReadDifferentlyIsRefused(t *testing.T) {
 			"json body[variables] is a string"},
 		{"variables in the URL that are a string with an object", query{method: "GET", args: []extplugin.KV{
 			{Name: "query", Value: "{a}"}, {Name: "variables", Value: `"{\"n\":1}"`}}}, "variables in the URL are a string"},
+		{"variables behind a comment in a string", query{body: `{"query":"{a}","variables":"/**/{\"n\":1}"}`, headers: jsonType},
+			"json body[variables] is a string"},
+		{"variables in a string in a string", query{body: `{"query":"{a}","variables":"\"\\u007b\\\"n\\\":1}\""}`, headers: jsonType},
+			"json body[variables] is a string"},
+		{"a list of variables", query{body: `{"query":"{a}","variables":[{"n":1},{"n":1}]}`, headers: jsonType},
+			"json body[variables] is a list of objects"},
+		{"a list of variables in the URL", query{method: "GET", args: []extplugin.KV{
+			{Name: "query", Value: "{a}"}, {Name: "variables", Value: `[{"n":1}]`}}}, "variables in the URL are a list of objects"},
+		{"what Rails takes for a batch", query{body: `{"query":"{a}","_json":[{"query":"{a{b}}"}]}`, headers: jsonType},
+			"json body[_json] holds other requests"},
+		{"what Rails takes for a batch in the URL", query{body: `{"query":"{a}"}`, headers: jsonType,
+			args: []extplugin.KV{{Name: "_json[][query]", Value: "{a{b}}"}}}, "the URL has a _json argument as well"},
+		{"several operations of a document", query{body: `{"query":"query A{a}query B{a}"}`, headers: jsonType,
+			args: []extplugin.KV{{Name: "batchOperations", Value: "[A,B,A]"}}}, "the URL has a batchOperations argument as well"},
+		{"several operations of a document in the URL", query{method: "GET", args: []extplugin.KV{
+			{Name: "query", Value: "query A{a}query B{a}"}, {Name: "batchOperations", Value: "[A,B,A]"}}}, "the URL has batchOperations as well"},
+		{"a bracket before a name", query{body: `{"query":"{a}"}`, headers: jsonType,
+			args: []extplugin.KV{{Name: "[variables][n]", Value: "1"}}}, "the URL has a variables argument as well"},
+		{"a closing bracket before a name", query{body: `{"query":"{a}"}`, headers: jsonType,
+			args: []extplugin.KV{{Name: "]variables[n]", Value: "1"}}}, "the URL has a variables argument as well"},
+		{"a closing bracket behind a name", query{body: `{"query":"{a}"}`, headers: jsonType,
+			args: []extplugin.KV{{Name: "variables]", Value: "{}"}}}, "the URL has a variables argument as well"},
+		{"white space before an index", query{body: `{"query":"{a}"}`, headers: jsonType,
+			args: []extplugin.KV{{Name: "variables [n]", Value: "1"}}}, "the URL has a variables argument as well"},
+		{"a NUL behind a name", query{body: `{"query":"{a}"}`, headers: jsonType,
+			args: []extplugin.KV{{Name: "variables\x00x", Value: "{}"}}}, "the URL has a variables argument as well"},
+		{"a semicolon for a separator", query{body: `{"query":"{a}"}`, headers: jsonType,
+			args: []extplugin.KV{{Name: "x", Value: `1;variables={"n":1}`}}}, "the URL has a variables argument as well"},
+		{"a semicolon in a name", query{body: `{"query":"{a}"}`, headers: jsonType,
+			args: []extplugin.KV{{Name: `x;variables`, Value: `{"n":1}`}}}, "the URL has a variables argument as well"},
+		{"a semicolon in a GET", query{method: "GET", args: []extplugin.KV{
+			{Name: "query", Value: "{a}"}, {Name: "x", Value: `;variables={"n":1}`}}}, "the URL has variables behind a semicolon"},
+		{"extensions in the URL of a POST", query{body: `{"query":"{a}"}`, headers: jsonType,
+			args: []extplugin.KV{{Name: "extensions", Value: "{}"}}}, "the URL has a extensions argument as well"},
+		{"a documentId in the URL of a POST", query{body: `{"query":"{a}"}`, headers: jsonType,
+			args: []extplugin.KV{{Name: "documentId", Value: "x"}}}, "the URL has a documentId argument as well"},
 	} {
 		t.Run(c.name, func(t *testing.T) { route.send(c.request).badRequest(prefix + c.want) })
 	}
+	for name, request := range map[string]query{
+		"a semicolon elsewhere":   {args: []extplugin.KV{{Name: "x", Value: "a;b=query"}}},
+		"an id in the URL":        {args: []extplugin.KV{{Name: "id", Value: "7"}}},
+		"another upgrade":         {headers: map[string]string{"content-type": "application/json", "upgrade": "h2c"}},
+		"an underscore elsewhere": {more: []extplugin.KV{{Name: "x_type", Value: "x"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			request.body = `{"query":"{a}"}`
+			if request.headers == nil {
+				request.headers = jsonType
+			}
+			route.send(request).costs("1")
+		})
+	}
 	t.Run("variables that are any other string are ignored", func(t *testing.T) {
-		route.send(query{body: `{"query":"{a}","variables":"n"}`, headers: jsonType}).costs("1")
+		for _, text := range []string{"n", "", "null", "[1]"} {
+			route.send(query{body: fmt.Sprintf(`{"query":"{a}","variables":%q}`, text), headers: jsonType}).costs("1")
+		}
 	})
 	for name, more := range map[string]query{
 		"with a query":     {args: []extplugin.KV{{Name: "query", Value: "{a}"}}},

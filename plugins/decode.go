@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"strings"
 
 	"graphql-limit-count/cost"
@@ -73,10 +72,8 @@ func (d *decision) operations() ([]operation, error) {
 		return nil, errNoBody
 	}
 	// Some upstreams prefer the URL's members to the body's, others the reverse.
-	for name := range d.request.arguments() {
-		if member := resembles(name); member != "" && name != "operationName" {
-			return nil, envelopeError("the URL has a %s argument as well", member)
-		}
+	if member := strayArgument(d.request.arguments(), "operationName"); member != "" {
+		return nil, envelopeError("the URL has a %s argument as well", member)
 	}
 	body, err := d.body()
 	if err != nil {
@@ -247,8 +244,13 @@ func (d *decision) batch(operations []operation) (all []operation, fault error, 
 	return operations, fault, true
 }
 
-// members are those that a GraphQL request is made of.
-type members struct{ query, name, variables jsonValue }
+// members are those that a GraphQL request is made of, and those that name another one.
+type members struct {
+	query, name, variables jsonValue
+	extensions             jsonValue
+	ids                    [len(idMembers)]jsonValue
+	batch                  jsonValue
+}
 
 // named returns the member of exactly that name, nil for another name.
 func (m *members) named(name []byte) *jsonValue {
@@ -259,9 +261,17 @@ func (m *members) named(name []byte) *jsonValue {
 		return &m.name
 	case "variables":
 		return &m.variables
-	default:
-		return nil
+	case extensionsMember:
+		return &m.extensions
+	case batchMember:
+		return &m.batch
 	}
+	for i := range idMembers {
+		if string(name) == idMembers[i] {
+			return &m.ids[i]
+		}
+	}
+	return nil
 }
 
 // operation reads one GraphQL request (GraphQL over HTTP). Members are matched exactly.
@@ -326,8 +336,20 @@ func (d *decision) operationOf(m *members, other string) (operation, error) {
 		return operation{}, envelopeError("json body[%s] is there in another spelling as well", other)
 	case d.holdsObject(m.variables.in):
 		return operation{}, envelopeError("json body[variables] is a string")
+	case listsObjects(m.variables.text):
+		return operation{}, envelopeError("json body[variables] is a list of objects")
+	case m.batch.text != nil:
+		return operation{}, envelopeError("json body[%s] holds other requests", batchMember)
 	}
 	op := operation{query: m.query.in.bytes(&d.room.text)}
+	for i, id := range m.ids {
+		if name := d.textOf(id); name != "" && !isDigest(name, op.query) {
+			return operation{}, envelopeError("json body[%s] names another document than the query", idMembers[i])
+		}
+	}
+	if namesAnother(m.extensions.text, op.query) {
+		return operation{}, envelopeError("json body[%s] names another document than the query", extensionsMember)
+	}
 	if m.name.in.quoted != nil {
 		op.name = m.name.in.bytes(&d.room.text)
 	}
@@ -335,61 +357,4 @@ func (d *decision) operationOf(m *members, other string) (operation, error) {
 		op.variables = m.variables.text
 	}
 	return op, nil
-}
-
-// requestMembers are what a GraphQL request is made of.
-var requestMembers = []string{"query", "operationName", "variables"}
-
-// resembles returns the member of a GraphQL request that some upstream takes a name
-// for, "" if none does: decoders differ in whether case counts (Go's json folds it,
-// also U+017F to s), in white space, and in reading name[] as a list.
-func resembles(name string) string {
-	name, _, _ = strings.Cut(strings.TrimSpace(name), "[")
-	for _, member := range requestMembers {
-		if strings.EqualFold(name, member) {
-			return member
-		}
-	}
-	return ""
-}
-
-// operationInURL reads a GET request (GraphQL over HTTP, section 6.3).
-func (d *decision) operationInURL(args url.Values) ([]operation, error) {
-	for name := range args {
-		if member := resembles(name); member != "" && member != name {
-			return nil, envelopeError("the URL has %s in another spelling", member)
-		}
-	}
-	for _, name := range requestMembers {
-		if len(args[name]) > 1 {
-			return nil, envelopeError("the URL has more than one %s", name)
-		}
-	}
-	if !args.Has("query") {
-		return nil, envelopeError("the URL has no query")
-	}
-	op := operation{query: []byte(args.Get("query")), name: []byte(args.Get("operationName"))}
-	if text := args.Get("variables"); text != "" {
-		s := &d.room.scan
-		s.start([]byte(text))
-		var value jsonValue
-		var repeated jsonString
-		var ok bool
-		if s.next() == '{' {
-			value.text, repeated, ok = d.variables()
-		} else {
-			value, ok = s.described()
-		}
-		switch {
-		case !ok || !s.ended():
-			return nil, envelopeError("variables: %s", jsonFault([]byte(text)))
-		case d.holdsObject(value.in):
-			return nil, envelopeError("variables in the URL are a string")
-		case repeated.quoted != nil:
-			return nil, envelopeError("variables in the URL repeat %.100q", repeated.bytes(&d.room.text))
-		case value.text[0] == '{':
-			op.variables = value.text
-		}
-	}
-	return d.only(op), nil
 }

@@ -1,8 +1,6 @@
 package plugins
 
 import (
-	"bytes"
-
 	"graphql-limit-count/internal/cjson"
 )
 
@@ -13,6 +11,3 @@ func jsonFault(text []byte) string {
 	}
 	return "the text is no JSON"
 }
-
-// trimJSON cuts insignificant white space.
-func trimJSON(text []byte) []byte { return bytes.Trim(text, " \t\r\n") }

@@ -149,18 +149,15 @@ func isPartName(name string) bool {
 
 // imitatesOperations reports whether some server takes a name that is not operations
 // for it or for a part of it, or for one that says how to read the operations: names
-// are compared without case or white space, x[y] and x.y are members of x, upstreams
-// read members of the request in parts of their own, and _charset_ names the character
-// set of the other parts (RFC 7578, section 4.6).
+// are compared without case or white space, x[y] and x.y are members of x (see stem),
+// upstreams read members of the request in parts of their own, and _charset_ names the
+// character set of the other parts (RFC 7578, section 4.6).
 func imitatesOperations(name string) bool {
 	if name == partOperations {
 		return false
 	}
-	stem := strings.TrimSpace(name)
-	if end := strings.IndexAny(stem, "[."); end >= 0 {
-		stem = strings.TrimSpace(stem[:end])
-	}
-	return strings.EqualFold(stem, partOperations) || strings.EqualFold(stem, "_charset_") || resembles(name) != ""
+	whole, _, _ := strings.Cut(name, ".")
+	return resembling(whole, []string{partOperations, "_charset_"}) != "" || resembling(name, strayMembers) != ""
 }
 
 // isToken reports whether text is a token (RFC 9110, section 5.6.2).

@@ -3,11 +3,15 @@ package plugins
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 )
 
 // The decoder as one reads it off the specification: the text is checked by
 // encoding/json, then walked, and each string is decoded by encoding/json. What reads
 // requests in one pass is compared with it.
+
+// trimJSON cuts insignificant white space.
+func trimJSON(text []byte) []byte { return bytes.Trim(text, " \t\r\n") }
 
 // oracleOperations reads an object, or a batch where the route allows one.
 func oracleOperations(text []byte, maxBatch int64) ([]operation, error) {
@@ -42,7 +46,8 @@ func oracleOperation(value []byte) (operation, error) {
 	if value[0] != '{' {
 		return operation{}, errNoQuery
 	}
-	var query, name, variables []byte
+	var query, name, variables, extensions, batch []byte
+	ids := map[string]*[]byte{"id": {}, "documentId": {}, "queryId": {}, "doc_id": {}}
 	other := ""
 	err := eachMember(value, func(key string, value []byte) error {
 		var member *[]byte
@@ -53,11 +58,17 @@ func oracleOperation(value []byte) (operation, error) {
 			member = &name
 		case "variables":
 			member = &variables
+		case "extensions":
+			member = &extensions
+		case "_json":
+			member = &batch
 		default:
-			if other == "" {
-				other = resembles(key)
+			if member = ids[key]; member == nil {
+				if other == "" {
+					other = resembles(key)
+				}
+				return nil
 			}
-			return nil
 		}
 		if *member != nil {
 			return envelopeError("json body[%s] is repeated", key)
@@ -80,7 +91,21 @@ func oracleOperation(value []byte) (operation, error) {
 	if oracleHoldsObject(variables) {
 		return operation{}, envelopeError("json body[variables] is a string")
 	}
+	if listsObjects(variables) {
+		return operation{}, envelopeError("json body[variables] is a list of objects")
+	}
+	if len(batch) > 0 {
+		return operation{}, envelopeError("json body[_json] holds other requests")
+	}
 	op := operation{query: []byte(unquote(query))}
+	for _, member := range idMembers {
+		if id := *ids[member]; len(id) > 0 && id[0] == '"' && unquote(id) != "" && !isDigest(unquote(id), op.query) {
+			return operation{}, envelopeError("json body[%s] names another document than the query", member)
+		}
+	}
+	if oracleNamesAnother(extensions, op.query) {
+		return operation{}, envelopeError("json body[extensions] names another document than the query")
+	}
 	if len(name) > 0 && name[0] == '"' {
 		op.name = []byte(unquote(name))
 	}
@@ -110,8 +135,23 @@ func oracleHoldsObject(value []byte) bool {
 	if len(value) == 0 || value[0] != '"' {
 		return false
 	}
-	inner := trimJSON([]byte(unquote(value)))
-	return len(inner) > 0 && inner[0] == '{'
+	return strings.ContainsAny(unquote(value), `{\`)
+}
+
+func oracleNamesAnother(extensions, query []byte) (another bool) {
+	if len(extensions) == 0 || extensions[0] != '{' {
+		return false
+	}
+	_ = eachMember(extensions, func(key string, persisted []byte) error {
+		if key != "persistedQuery" || persisted[0] != '{' {
+			return nil
+		}
+		return eachMember(persisted, func(_ string, value []byte) error {
+			another = another || value[0] == '"' && !isDigest(unquote(value), query)
+			return nil
+		})
+	})
+	return another
 }
 
 // unquote decodes a valid JSON string.

@@ -140,16 +140,18 @@ const maxListedHeaders = 100
 
 // ambiguous tells why the headers cannot be trusted to say what the body is, "" if
 // they can: an upstream that reads the last of two where this reads the first would
-// run another document.
+// run another document. CGI and WSGI tell no underscore from a dash.
 func (r *request) ambiguous() string {
 	h := r.headers()
 	switch {
-	case h.Times("Content-Type") > 1:
+	case h.Times("Content-Type")+h.Times("Content_Type") > 1:
 		return "more than one content-type"
-	case h.Times("Content-Encoding") > 1:
+	case h.Times("Content-Encoding")+h.Times("Content_Encoding") > 1:
 		return "more than one content-encoding"
 	case h.Len() >= maxListedHeaders:
 		return "too many headers"
+	case bytes.Contains(bytes.ToLower(h.Peek("Upgrade")), []byte("websocket")):
+		return "what a websocket carries cannot be costed"
 	default:
 		return ""
 	}
@@ -181,10 +183,5 @@ func (r *request) preflight() bool {
 // carriesOperation reports whether the URL has an argument that some upstream takes
 // for a part of a GraphQL request.
 func (r *request) carriesOperation() bool {
-	for name := range r.arguments() {
-		if resembles(name) != "" {
-			return true
-		}
-	}
-	return false
+	return strayArgument(r.arguments(), "") != ""
 }

@@ -160,6 +160,26 @@ func (s *jsonScanner) key() (name jsonString, ok bool) {
 	return name, ok && s.take(':')
 }
 
+// eachMember passes over an object, which comes next, and visits its members in order. ok
+// is false when it is no JSON.
+func (s *jsonScanner) eachMember(visit func(name string, value jsonValue)) (ok bool) {
+	if !s.enter('}') {
+		return false
+	}
+	for first := true; !s.leave(); first = false {
+		if !first && !s.take(',') {
+			return false
+		}
+		name, isName := s.key()
+		value, isValue := s.described()
+		if !isName || !isValue {
+			return false
+		}
+		visit(string(name.bytes(new([]byte))), value)
+	}
+	return true
+}
+
 // scalar passes over a value that is no object or array and begins with c.
 func (s *jsonScanner) scalar(c byte) bool {
 	switch c {

@@ -1,6 +1,7 @@
 package plugins
 
 import (
+	"bytes"
 	"slices"
 
 	"graphql-limit-count/cost"
@@ -42,13 +43,24 @@ func (d *decision) variables() (text []byte, repeated jsonString, ok bool) {
 }
 
 // holdsObject reports whether a string, if there is one, has an object in it, which
-// some upstreams decode once more.
+// some upstreams decode once more: behind a comment or a byte order mark as well, and
+// twice where it holds a string again.
 func (d *decision) holdsObject(text jsonString) bool {
-	if text.quoted == nil {
-		return false
+	return text.quoted != nil && bytes.ContainsAny(text.bytes(&d.room.text), `{\`)
+}
+
+// listsObjects reports whether variables are a list with objects in it, for each of which
+// some upstreams run the operation.
+func listsObjects(variables []byte) bool {
+	return len(variables) > 0 && variables[0] == '[' && bytes.IndexByte(variables, '{') >= 0
+}
+
+// textOf is what a string holds, "" for another value or none.
+func (d *decision) textOf(v jsonValue) string {
+	if v.in.quoted == nil {
+		return ""
 	}
-	inner := trimJSON(text.bytes(&d.room.text))
-	return len(inner) > 0 && inner[0] == '{'
+	return string(v.in.bytes(&d.room.text))
 }
 
 // values are the request's values of the variables that a plan reads.
