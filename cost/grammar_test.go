@@ -179,6 +179,8 @@ func TestOtherTextIsRefused(t *testing.T) {
 		"a no-break space":                     "{ a\u00a0b }",
 		"half of a byte order mark":            "{ a \xef\xbb }",
 		"invalid UTF-8 in a string":            "{ a(x: \"\xff\") }",
+		"a comment that ends in graphql-java":  "{ a # \u2028 b\n }",
+		"another that ends there":              "{ a # \u2029 b\n }",
 		"invalid UTF-8 in a comment":           "{ a } # \xff",
 		"a surrogate in UTF-8":                 "{ a(x: \"\xed\xa0\x80\") }",
 		"an open string":                       `{ a(x: "abc) }`,

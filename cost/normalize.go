@@ -117,7 +117,7 @@ func Normalize(src string, limits Limits) (Normalized, error) {
 	if !utf8.ValidString(src) {
 		return Normalized{}, syntaxError(0, "invalid UTF-8")
 	}
-	n := normalizer{scan: scanner{src: src}, limits: limits.withDefaults()}
+	n := normalizer{scan: scanner{src: src, oneReading: true}, limits: limits.withDefaults()}
 	var usual [usualNesting]bracket
 	n.open = usual[:0]
 	n.out = make([]byte, 0, min(len(src), initialOutput)+lineLength)

@@ -40,6 +40,8 @@ type scanner struct {
 	// commas tells whether a comma was skipped; a document of commas alone is
 	// not an empty one.
 	commas bool
+	// oneReading refuses comments that servers end in different places.
+	oneReading bool
 }
 
 // unread puts the token that was read last back.
@@ -105,14 +107,31 @@ func (s *scanner) skipIgnored() {
 	}
 }
 
-// skipComment passes over a comment up to its line terminator, or up to a byte
-// that is no source character, which next then refuses.
+// Unicode's own line terminators. To GraphQL they are text of a comment, to graphql-java
+// the end of it.
+const (
+	lineSeparator      = "\u2028"
+	paragraphSeparator = "\u2029"
+)
+
+// skipComment passes over a comment up to its line terminator, or up to what next then
+// refuses: a byte that is no source character, or a separator that not all servers take
+// for a part of the comment.
 func (s *scanner) skipComment() {
 	for s.pos++; s.pos < len(s.src); s.pos++ {
-		if c := s.src[s.pos]; c < ' ' && c != '\t' {
+		c := s.src[s.pos]
+		if c < ' ' && c != '\t' {
+			return
+		}
+		if c == lineSeparator[0] && s.oneReading && s.atSeparator() {
 			return
 		}
 	}
+}
+
+func (s *scanner) atSeparator() bool {
+	rest := s.src[s.pos:]
+	return strings.HasPrefix(rest, lineSeparator) || strings.HasPrefix(rest, paragraphSeparator)
 }
 
 func (s *scanner) name() (token, error) {
