@@ -109,7 +109,8 @@ func (g *randomCase) newDecorations() {
 }
 
 // paths are some of the paths that name the last field of a walk through the
-// schema: its type, and the chains to it from every type on the way.
+// schema: its type, and the chains to it from every type on the way. The walk goes on
+// below fields that the schema does not declare.
 func (g *randomCase) paths() (paths []string) {
 	typ := g.pick(objectTypes)
 	if g.chance(60) {
@@ -121,12 +122,18 @@ func (g *randomCase) paths() (paths []string) {
 		if g.chance(60) {
 			field = "a"
 		}
+		if g.chance(5) {
+			field = g.pick(ghostNames)
+		}
 		chains = append(chains, typ)
 		for i := range chains {
 			chains[i] += "." + field
 		}
 		if typ = g.returns(typ, field); typ == "" {
-			break
+			if g.chance(50) {
+				break
+			}
+			typ = g.pick(objectTypes) // as if a fragment named it
 		}
 	}
 	for _, path := range append(chains, typ) {

@@ -176,6 +176,14 @@ func pinned(names int) (decorations []cost.Decoration) {
 	return decorations
 }
 
+// ghosts decorates an a below an undeclared field at the end of the chains that pinned decorates.
+func ghosts(names int) (decorations []cost.Decoration) {
+	for n := range names - 1 {
+		decorations = append(decorations, cost.Decoration{FieldPath: "Query" + strings.Repeat(".a", n) + ".ghost.a", MulArguments: []string{"x"}})
+	}
+	return decorations
+}
+
 // chains decorates so many chains of a's and b's, 20 names each.
 func chains(count int) (decorations []cost.Decoration) {
 	for i := range count {
@@ -213,6 +221,9 @@ func TestDecoratedDocumentsAreCostedInTime(t *testing.T) {
 		{"a fragment in 50 types", "{" + numbered("...on T{i}{...F}", 0, 50) + "}fragment F on Unknown{" + r("a{b{a}}", 450) + "}", quantified},
 		{"a fragment under many chains", "{" + numbered("t{i}{...F}", 0, 50) + r("a{...F ", 20) + r("}", 20) + "}fragment F on Unknown{" + r("a{b{a}}", 300) + "}", pinned(20)},
 		{"fragments of fragments in many types", "{" + numbered("...on T{i}{...f40}", 0, 50) + "}fragment f0 on U{a}" + numbered("fragment f{i} on U{a{...f{p}}}", 1, 40), pinned(20)},
+		{"chains below an undeclared field", r("{a", 480) + "{ghost{...on T0{" + r("a ", 90_000) + "}}}" + r("}", 480), ghosts(490)},
+		{"a fragment below undeclared fields at every level", r("{ghost{...F} a", 480) + r("}", 480) + "fragment F on T0{" + r("a(x:1) ", 200) + "}", ghosts(490)},
+		{"a fragment without a type below undeclared fields at every level", r("{ghost{...F} a", 480) + r("}", 480) + "fragment F on Unknown{" + r("a{a}", 50) + "...on T0{" + r("a ", 100) + "}}", ghosts(490)},
 		{"spreads at every level", r("{...F a", 400) + r("}", 400) + "fragment F on Unknown{" + r("a{a{a}}", 70) + "}", pinned(20)},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -3,8 +3,9 @@ package cost
 import "slices"
 
 // cursor is a place in a document as decorations see it: the type whose fields
-// are selected there and the pinned chains that lead there. Without a type
-// nothing matches.
+// are selected there and the pinned chains that lead there. Without a type, as
+// below a field that the schema does not declare, no field matches; the chains
+// wait for a fragment that names one.
 type cursor struct {
 	typ   *typeDefinition
 	state int32
@@ -118,9 +119,7 @@ func (s *states) match(at cursor, field string) step {
 		visit(prefix)
 	}
 	taken.weight = merge(weights)
-	if taken.below.typ != nil {
-		taken.below.state = s.intern(live)
-	}
+	taken.below.state = s.intern(live)
 	return taken
 }
 

@@ -45,7 +45,16 @@ func TestMatching(t *testing.T) {
 		{"a fragment may name a type anywhere", `{node{...on Query{products}}}`, []cost.Decoration{add("Query.products", 10)}, 12},
 		{"an undeclared field can be named", `{node{ghost __typename}}`, []cost.Decoration{add("Node.ghost", 10), add("Node.__typename", 100)}, 112},
 		{"below it nothing matches", `{ghost{products}}`, []cost.Decoration{add("Query.ghost.products", 10), add("Query.products", 100)}, 3},
-		{"until a fragment names a type", `{ghost{...on Query{products}}}`, []cost.Decoration{add("Query.ghost.products", 10), add("Query.products", 100)}, 102},
+		{"until a fragment names a type", `{ghost{...on Query{products}}}`, []cost.Decoration{add("Query.products", 100)}, 102},
+		{"which keeps the pinned chains", `{ghost{...on Query{products}}}`, []cost.Decoration{add("Query.ghost.products", 10), add("Query.products", 100)}, 12},
+		{"also a named fragment", `{ghost{...F}} fragment F on Product{reviews}`, []cost.Decoration{add("Query.ghost.reviews", 10)}, 12},
+		{"a fragment of an unknown type names none", `{ghost{...on Unknown{products}...{products}}}`, []cost.Decoration{add("Query.ghost.products", 10)}, 4},
+		{"a fragment inside of one without a type", `{ghost{...{...on Query{products}}}}`, []cost.Decoration{add("Query.ghost.products", 10)}, 12},
+		{"a chain goes on below a fragment that names a type", `{ghost{...on Product{reviews{nodes{body}}}}}`, []cost.Decoration{add("Query.ghost.reviews.nodes.body", 10)}, 14},
+		{"a chain passes an undeclared field at any level", `{node{ghost{...on Product{reviews}}}}`, []cost.Decoration{add("Query.node.ghost.reviews", 10)}, 13},
+		{"a chain ends at a field without a type", `{ghost{ghost{...on Product{reviews}}}}`, []cost.Decoration{add("Query.ghost.ghost.reviews", 10), add("Query.ghost.reviews", 100)}, 4},
+		{"a fragment costs by the chains that lead to an undeclared field", `{ghost{...F} node{ghost{...F}}} fragment F on Product{reviews}`, []cost.Decoration{add("Query.ghost.reviews", 10), add("Query.node.ghost.reviews", 100)}, 114},
+		{"a chain passes a field of a type that is not declared", `{products{nodes{reviews{nodes{body{...on Product{reviews}}}}}}}`, []cost.Decoration{add("Review.body.reviews", 10)}, 16},
 		{"a field of a type that is not declared", `{products{nodes{reviews{nodes{body{length}}}}}}`, []cost.Decoration{add("String", 10), add("String.length", 100)}, 16},
 		{"rules of other names", `{node}`, []cost.Decoration{add("Other", 10), add("Query.other", 10), add("Other.node", 10)}, 2},
 	} {
@@ -75,6 +84,24 @@ func TestSchemaWithoutARoot(t *testing.T) {
 	got, err := r.cost(t)
 	require.NoError(t, err)
 	require.Equal(t, 12.0, got)
+}
+
+func TestAPinnedChainMultipliesBelowAnUndeclaredField(t *testing.T) {
+	r := request{
+		schema:      `type Query { node: Node } interface Node { id: Int } type Product { x: X } type X { v: Int }`,
+		document:    `{ ghost { ... on Product { x { v(n: 4) } } } }`,
+		decorations: []cost.Decoration{{FieldPath: "Query.ghost.x.v", MulArguments: []string{"n"}}},
+		options:     cost.Options{Strategy: cost.NodeQuantifier},
+	}
+	got, err := r.cost(t)
+	require.NoError(t, err)
+	require.Equal(t, 1.0, got)
+
+	r.decorations = []cost.Decoration{{FieldPath: "Query.ghost.x", AddValue: number(7)}}
+	r.options.Strategy = cost.Complexity
+	got, err = r.cost(t)
+	require.NoError(t, err)
+	require.Equal(t, 10.0, got)
 }
 
 func TestMerging(t *testing.T) {

@@ -260,8 +260,9 @@ func (r *reference) field(f *ast.Field, at surroundings) selection {
 	for _, chain := range chains {
 		r.decorate(&s.rule, chain)
 	}
+	s.below.chains = chains
 	if s.declared != nil && r.schema.types[s.declared.returns] != nil {
-		s.below = surroundings{typ: s.declared.returns, chains: chains}
+		s.below.typ = s.declared.returns
 	}
 	return s
 }
