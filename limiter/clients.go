@@ -23,8 +23,11 @@ type Clients struct {
 
 	mu     sync.Mutex
 	shared map[any]*sharedLimiter
-	// closing counts the limiters that were given up and still settle.
-	closing sync.WaitGroup
+	// closing is how many limiters were given up and still settle; idle, if anyone waits
+	// for it, is closed when there is none. A WaitGroup must not be counted up while it
+	// is waited for, but configurations may be given up until the process ends.
+	closing int
+	idle    chan struct{}
 }
 
 // delayedSettings tells a Delayed from others.
@@ -35,7 +38,7 @@ type delayedSettings struct {
 
 type sharedLimiter struct {
 	limiter Limiter
-	// close gives up what the limiter holds, without blocking.
+	// close gives up what the limiter holds, without blocking. Clients is locked.
 	close   func()
 	holders int
 }
@@ -65,18 +68,43 @@ func (c *Clients) Delayed(cfg StoreConfig, interval time.Duration) (lim Limiter,
 			Store: store.limiter.(*Redis), Interval: interval, SettleFailed: c.SettleFailed,
 		})
 		return &sharedLimiter{limiter: d, close: func() {
-			c.closing.Go(func() {
+			c.closing++
+			go func() {
 				d.Close()
 				releaseStore()
-			})
+				c.settled()
+			}()
 		}}
 	})
 	return shared.limiter, release
 }
 
+// settled counts down what Wait waits for.
+func (c *Clients) settled() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closing--
+	if c.closing == 0 && c.idle != nil {
+		close(c.idle)
+		c.idle = nil
+	}
+}
+
 // Wait waits until the limiters that were given up have settled, or failed to within their
-// timeouts. Nothing may be acquired meanwhile.
-func (c *Clients) Wait() { c.closing.Wait() }
+// timeouts. Those that are given up meanwhile count, unless it has returned before.
+func (c *Clients) Wait() {
+	c.mu.Lock()
+	if c.closing == 0 {
+		c.mu.Unlock()
+		return
+	}
+	if c.idle == nil {
+		c.idle = make(chan struct{})
+	}
+	idle := c.idle
+	c.mu.Unlock()
+	<-idle
+}
 
 func (c *Clients) store(cfg StoreConfig) (lim Limiter, release func()) {
 	c.mu.Lock()

@@ -305,3 +305,20 @@ func TestDelayedLimitersAreSharedByStoreAndInterval(t *testing.T) {
 	_, err := second.Charge(t.Context(), "client", 1, quota(10, 3*hour))
 	require.ErrorIs(t, err, limiter.ErrClosed)
 }
+
+func TestLimitersCanBeGivenUpWhileOthersAreWaitedFor(t *testing.T) {
+	server, admin := ownRedis(t)
+	var clients limiter.Clients
+	const intervals = 50
+	var waits sync.WaitGroup
+	for i := range intervals {
+		lim, release := clients.Delayed(limiter.RedisConfig{Host: server.Host, Port: server.Port}, time.Hour+time.Duration(i))
+		charge(t, lim, 1, quota(1000, 3*hour))
+		waits.Go(release)
+		waits.Go(clients.Wait)
+	}
+	waits.Wait()
+	clients.Wait()
+	require.Zero(t, limiter.ClientsHeld(&clients))
+	require.Equal(t, strconv.Itoa(intervals), counterValue(t, admin, "client"))
+}
