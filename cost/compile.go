@@ -218,15 +218,22 @@ func (c *compiler) narrow(at cursor, condition *ast.Named) cursor {
 // recursion is bounded by Limits.Depth.
 func (c *compiler) set(set *ast.SelectionSet, at cursor) subtotal {
 	total := c.sum()
+	selections := c.addSet(&total, set, at)
+	return subtotal{cost: total.finish(), selections: selections}
+}
+
+// addSet adds the selections of a set to the total and returns how many they
+// expand to. Those of an inline fragment are summands like the fields around it,
+// for floating point sums depend on their grouping; a named fragment is one
+// subtotal wherever it is spread.
+func (c *compiler) addSet(total *builder, set *ast.SelectionSet, at cursor) int64 {
 	selections := int64(len(set.Selections))
 	for _, selection := range set.Selections {
 		switch s := selection.(type) {
 		case *ast.Field:
-			selections += c.field(&total, s, at)
+			selections += c.field(total, s, at)
 		case *ast.InlineFragment:
-			inner := c.set(s.SelectionSet, c.narrow(at, s.TypeCondition))
-			total.add(inner.cost)
-			selections += inner.selections
+			selections += c.addSet(total, s.SelectionSet, c.narrow(at, s.TypeCondition))
 		case *ast.FragmentSpread:
 			if u, ok := c.spread(s, at); ok {
 				total.add(c.units[u].cost)
@@ -235,7 +242,7 @@ func (c *compiler) set(set *ast.SelectionSet, at cursor) subtotal {
 		}
 		selections = min(selections, MaxCost)
 	}
-	return subtotal{cost: total.finish(), selections: selections}
+	return selections
 }
 
 // field adds one field to the total and returns how many selections are below it.

@@ -211,7 +211,7 @@ func (r *reference) records(o *ast.OperationDefinition, set *ast.SelectionSet, a
 	return sum
 }
 
-// selection is one selection in its surroundings; field is nil for a fragment.
+// selection is one selection in its surroundings; field is nil for a named fragment.
 type selection struct {
 	field    *ast.Field
 	set      *ast.SelectionSet
@@ -220,13 +220,14 @@ type selection struct {
 	declared *sketchField
 }
 
+// each is the selections of a set, those of inline fragments in their place.
 func (r *reference) each(set *ast.SelectionSet, at surroundings) (all []selection) {
 	for _, s := range set.Selections {
 		switch s := s.(type) {
 		case *ast.Field:
 			all = append(all, r.field(s, at))
 		case *ast.InlineFragment:
-			all = append(all, selection{set: s.SelectionSet, below: r.narrow(at, s.TypeCondition)})
+			all = append(all, r.each(s.SelectionSet, r.narrow(at, s.TypeCondition))...)
 		case *ast.FragmentSpread:
 			if f := r.fragment(s.Name.Value); f != nil {
 				all = append(all, selection{set: f.SelectionSet, below: r.narrow(at, f.TypeCondition)})
