@@ -260,12 +260,15 @@ func TestHostileVariablesAreReadInTime(t *testing.T) {
 
 func TestHostileSchemasAreReadInTime(t *testing.T) {
 	for name, text := range map[string]string{
-		"open lists":              filled("type A{a:", "[", ""),
-		"an error after a lot":    filled("", "scalar A\n", "!"),
-		"an error on a long line": filled("", "scalar A ", "!"),
-		"open JSON":               filled("", `{"data":`, ""),
-		"deep types in JSON":      filled(`{"__schema":{"types":[{"fields":[{"type":`, `{"ofType":`, ""),
-		"a default that is deep":  `{"__schema":{"types":[{"name":"A","fields":[{"name":"a","args":[{"name":"x","defaultValue":"` + strings.Repeat("[", 900_000) + `"}]}]}]}}`,
+		"open lists":                      filled("type A{a:", "[", ""),
+		"an error after a lot":            filled("", "scalar A\n", "!"),
+		"an error on a long line":         filled("", "scalar A ", "!"),
+		"open JSON":                       filled("", `{"data":`, ""),
+		"deep types in JSON":              filled(`{"__schema":{"types":[{"fields":[{"type":`, `{"ofType":`, ""),
+		"a default that is deep":          `{"__schema":{"types":[{"name":"A","fields":[{"name":"a","args":[{"name":"x","defaultValue":"` + strings.Repeat("[", 900_000) + `"}]}]}]}}`,
+		"a default that is a long array":  filled(`{"__schema":{"types":[{"name":"A","fields":[{"name":"a","args":[{"name":"x","defaultValue":[`, "1,", `1]}]}]}]}}`),
+		"a default that is a long number": filled(`{"__schema":{"types":[{"name":"A","fields":[{"name":"a","args":[{"name":"x","defaultValue":`, "1", `}]}]}]}}`),
+		"a default that is a deep array":  filled(`{"__schema":{"types":[{"name":"A","fields":[{"name":"a","args":[{"name":"x","defaultValue":`, "[", ""),
 	} {
 		t.Run(name, func(t *testing.T) {
 			start := time.Now()

@@ -114,7 +114,7 @@ func (in *introspectionReader) reference(into string) (string, error) {
 	err := in.json.object(into, func(name []byte) (err error) {
 		switch string(name) {
 		case "name":
-			outer, _, err = in.json.str(into + ".name")
+			outer, err = in.json.str(into + ".name")
 		case "ofType":
 			wraps = in.json.next() != 'n'
 			inner, err = in.reference("ofType")
@@ -137,9 +137,9 @@ func (in *introspectionReader) definition() error {
 	err := in.json.object("__schema.types", func(name []byte) (err error) {
 		switch string(name) {
 		case "kind":
-			kind, _, err = in.json.str("types.kind")
+			kind, err = in.json.str("types.kind")
 		case "name":
-			t.name, _, err = in.json.str("types.name")
+			t.name, err = in.json.str("types.name")
 		case "fields":
 			err = in.json.array("types.fields", func() error { return in.field(t) })
 		default:
@@ -160,7 +160,7 @@ func (in *introspectionReader) field(t *typeDefinition) error {
 	err := in.json.object("types.fields", func(name []byte) (err error) {
 		switch string(name) {
 		case "name":
-			field, _, err = in.json.str("fields.name")
+			field, err = in.json.str("fields.name")
 		case "args":
 			err = in.json.array("fields.args", func() error { return in.argument(f) })
 		case "type":
@@ -183,13 +183,9 @@ func (in *introspectionReader) argument(f *fieldDefinition) error {
 	err := in.json.object("fields.args", func(name []byte) (err error) {
 		switch string(name) {
 		case "name":
-			argument, _, err = in.json.str("args.name")
+			argument, err = in.json.str("args.name")
 		case "defaultValue":
-			var text string
-			var given bool
-			if text, given, err = in.json.str("args.defaultValue"); given {
-				fallback = parseDefault(text)
-			}
+			fallback = in.defaultValue()
 		default:
 			in.json.skip()
 		}
@@ -200,4 +196,19 @@ func (in *introspectionReader) argument(f *fieldDefinition) error {
 	}
 	f.addArgument(argument, fallback)
 	return in.schema.count()
+}
+
+// defaultValue reads the default of an argument, a GraphQL literal in a string. One wrong
+// default must not block every request of a route: a number or a boolean of JSON counts as
+// the literal of that spelling, an array or an object as no default, which null is.
+func (in *introspectionReader) defaultValue() Value {
+	switch c := in.json.next(); c {
+	case '"':
+		return parseDefault(string(in.json.stringBytes()))
+	case '{', '[', 'n':
+		in.json.skip()
+		return Value{}
+	default:
+		return parseDefault(string(in.json.word()))
+	}
 }

@@ -20,7 +20,7 @@ func introspectionAsTree(text []byte) (s *Schema, ok bool) {
 				Name string
 				Args []struct {
 					Name         string
-					DefaultValue *string
+					DefaultValue any
 				}
 				Type map[string]any
 			}
@@ -32,7 +32,9 @@ func introspectionAsTree(text []byte) (s *Schema, ok bool) {
 		} `json:"data"`
 		Schema *schema `json:"__schema"`
 	}
-	if json.Unmarshal(text, &answer) != nil {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	if decoder.Decode(&answer) != nil {
 		return nil, false
 	}
 	in := answer.Schema
@@ -57,11 +59,7 @@ func introspectionAsTree(text []byte) (s *Schema, ok bool) {
 			name, _ := of["name"].(string)
 			field := &fieldDefinition{returns: name}
 			for _, a := range f.Args {
-				var fallback Value
-				if a.DefaultValue != nil {
-					fallback = parseDefault(*a.DefaultValue)
-				}
-				field.addArgument(a.Name, fallback)
+				field.addArgument(a.Name, defaultAsTree(a.DefaultValue))
 			}
 			definition.addField(f.Name, field)
 		}
@@ -76,6 +74,20 @@ func introspectionAsTree(text []byte) (s *Schema, ok bool) {
 	return s, s.link() == nil
 }
 
+// defaultAsTree is a default as an argument's definition keeps it.
+func defaultAsTree(given any) Value {
+	switch d := given.(type) {
+	case string:
+		return parseDefault(d)
+	case json.Number:
+		return parseDefault(d.String())
+	case bool:
+		return Value{kind: unusable}
+	default:
+		return Value{}
+	}
+}
+
 // introspections are answers in unusual forms that mean the usual thing.
 var introspections = []string{
 	`{"data":{"__schema":{"queryType":{"name":"Q"},"types":[{"kind":"OBJECT","name":"Q","fields":[{"name":"a","type":{"name":"A"}}]}]}}}`,
@@ -88,6 +100,46 @@ var introspections = []string{
 	`{"data":{"__schema":{"queryType":null,"types":[{"name":"A","fields":null},{"name":"B","fields":[]},{"name":"C","kind":"UNION","fields":[null]}]}}}`,
 	`{"data":{"__schema":{"types":[{"name":"A","fields":[{"name":"a","type":{"ofType":{"ofType":{"ofType":{"name":"A"}}}}}]}]}}}`,
 	`{"data":{"__schema":{"types":[{"name":"A","fields":[{"name":"a","args":[{"name":"x","defaultValue":null},{"name":"x","defaultValue":"3"},{}],"type":null}]}]}}}`,
+	// Defaults that are no strings.
+	`{"data":{"__schema":{"types":[{"name":"A","fields":[{"name":"a","args":[{"defaultValue":5,"name":"i"},{"name":"f","defaultValue" : 1.5e1 },{"name":"b","defaultValue":true},{"name":"l","defaultValue":[[1,"]"],{}]},{"name":"o","defaultValue":{"a":{"}":[]}}},{"name":"n","defaultValue":-0}]}]}]}}}`,
+}
+
+func TestIntrospectionTakesDefaultsThatAreNoStrings(t *testing.T) {
+	none, noCount := Value{}, Value{kind: unusable}
+	for _, c := range []struct {
+		name, json string
+		want       Value
+	}{
+		{"a literal in a string", `"5"`, Value{kind: count, num: 5}},
+		{"a string literal in a string", `"\"5\""`, noCount},
+		{"an empty string", `""`, noCount},
+		{"an integer", `5`, Value{kind: count, num: 5}},
+		{"zero", `0`, Value{kind: count}},
+		{"a fraction", `1.5`, Value{kind: count, num: 1.5}},
+		{"an exponent", `2E+1`, Value{kind: count, num: 20}},
+		{"a negative number", `-1`, noCount},
+		{"a number that float64 cannot hold", `1e400`, noCount},
+		{"a number that is too long", strings.Repeat("1", 5000), noCount},
+		{"true", `true`, noCount},
+		{"false", `false`, noCount},
+		{"null is no default", `null`, none},
+		{"an array is none", `[1, [2], "]"]`, none},
+		{"an empty array is none", `[]`, none},
+		{"an object is none", `{"n": {"}": 1}}`, none},
+		{"nesting is none", strings.Repeat("[", 5000) + strings.Repeat("]", 5000), none},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for _, members := range []string{`"name": "n", "defaultValue": ` + c.json, `"defaultValue":` + c.json + `,"name":"n"`} {
+				s, err := ParseIntrospection([]byte(`{"__schema": {"queryType": {"name": "Query"}, "types": [{"kind": "OBJECT", "name": "Query",
+					"fields": [{"name": "a", "args": [{` + members + `}, {"name": "m", "defaultValue": "7"}], "type": {"name": "Query"}}]}]}}`))
+				require.NoError(t, err)
+				a := s.query.fields["a"]
+				require.Equal(t, c.want, a.fallback("n"))
+				require.Equal(t, Value{kind: count, num: 7}, a.fallback("m"), "what comes after it is read")
+				require.Equal(t, "Query", a.returns)
+			}
+		})
+	}
 }
 
 func TestIntrospectionIsReadAsItsTreeIs(t *testing.T) {

@@ -87,8 +87,8 @@ func (r *jsonReader) comma() {
 	}
 }
 
-// str reads a string; null is the empty one, and given is false for it.
-func (r *jsonReader) str(into string) (text string, given bool, err error) {
+// str reads a string; null is the empty one.
+func (r *jsonReader) str(into string) (string, error) {
 	switch c := r.next(); c {
 	case '"':
 		name := r.stringBytes()
@@ -97,12 +97,12 @@ func (r *jsonReader) str(into string) (text string, given bool, err error) {
 			known = string(name)
 			r.names[known] = known
 		}
-		return known, true, nil
+		return known, nil
 	case 'n':
 		r.skip()
-		return "", false, nil
+		return "", nil
 	default:
-		return "", false, unexpectedJSON(c, into)
+		return "", unexpectedJSON(c, into)
 	}
 }
 
@@ -160,15 +160,23 @@ func (r *jsonReader) skip() {
 		case ',', ':':
 			r.pos++
 			continue
-		default: // a number or a word
-			for r.pos < len(r.text) && !endsWord(r.text[r.pos]) {
-				r.pos++
-			}
+		default:
+			r.word()
 		}
 		if depth == 0 {
 			return
 		}
 	}
+}
+
+// word reads a number, true, false or null. The result is valid until the text is.
+func (r *jsonReader) word() []byte {
+	r.next()
+	start := r.pos
+	for r.pos < len(r.text) && !endsWord(r.text[r.pos]) {
+		r.pos++
+	}
+	return r.text[start:r.pos]
 }
 
 // endsWord reports whether a number, true, false or null ends before c.

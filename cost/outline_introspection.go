@@ -30,9 +30,26 @@ type outlinedField struct {
 }
 
 type outlinedInput struct {
-	Name         string      `json:"name"`
-	Type         outlinedRef `json:"type"`
-	DefaultValue *string     `json:"defaultValue"`
+	Name         string          `json:"name"`
+	Type         outlinedRef     `json:"type"`
+	DefaultValue outlinedDefault `json:"defaultValue"`
+}
+
+// outlinedDefault is a default as a GraphQL literal, empty for none.
+type outlinedDefault string
+
+// UnmarshalJSON takes what ParseIntrospection takes: a literal in a string, a number or a
+// boolean as the literal of that spelling, and an array, an object or null as none.
+func (d *outlinedDefault) UnmarshalJSON(text []byte) error {
+	switch text[0] {
+	case '"':
+		return json.Unmarshal(text, (*string)(d))
+	case '{', '[', 'n':
+		*d = ""
+	default:
+		*d = outlinedDefault(text)
+	}
+	return nil
 }
 
 type outlinedRef struct {
@@ -58,11 +75,7 @@ func (r outlinedRef) text() TypeText {
 }
 
 func (in outlinedInput) input() OutlineInput {
-	out := OutlineInput{Name: in.Name, Type: in.Type.text()}
-	if in.DefaultValue != nil {
-		out.Default = *in.DefaultValue
-	}
-	return out
+	return OutlineInput{Name: in.Name, Type: in.Type.text(), Default: string(in.DefaultValue)}
 }
 
 func outlineIntrospection(text []byte) (*Outline, error) {

@@ -151,6 +151,20 @@ func TestOutlineOfIntrospectionIsThatOfItsSDL(t *testing.T) {
 	}}, o)
 }
 
+func TestOutlineTakesDefaultsThatAreNoStrings(t *testing.T) {
+	for given, want := range map[string]string{
+		`"10"`: "10", `"\"a\""`: `"a"`, `10`: "10", `1.5`: "1.5", `-2e1`: "-2e1", `true`: "true", `false`: "false",
+		`null`: "", `[1, "a"]`: "", `{"a": 1}`: "",
+	} {
+		o, err := cost.ReadOutline([]byte(`{"__schema": {"types": [
+			{"name": "Query", "fields": [{"name": "a", "args": [{"name": "n", "defaultValue": ` + given + `, "type": {"name": "Int"}}]}]},
+			{"name": "Filter", "inputFields": [{"name": "n", "defaultValue": ` + given + `, "type": {"name": "Int"}}]}]}}`))
+		require.NoError(t, err, given)
+		require.Equal(t, []cost.OutlineInput{{Name: "n", Type: "Int", Default: want}}, o.Type("Query").Field("a").Arguments, given)
+		require.Equal(t, []cost.OutlineField{{Name: "n", Type: "Int", Default: want}}, o.Type("Filter").Fields, given)
+	}
+}
+
 func TestOutlineRefusesWhatIsNoSchema(t *testing.T) {
 	for _, c := range []struct{ rule, text, want string }{
 		{"SDL that breaks off", "type A {", `parse schema: line 1: expected "}", found "the end"`},
