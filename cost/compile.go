@@ -91,11 +91,15 @@ type parts struct {
 	weights []fieldWeight
 	slots   []slot
 	stack   []term // of the sums that are not finished
+	// constants are those of the runs; fractional tells of each sum whether it may be no
+	// whole number.
+	constants  []float64
+	fractional []bool
 }
 
 // reset empties the parts.
 func (p *parts) reset() {
-	*p = parts{p.terms[:0], p.sums[:0], p.weights[:0], p.slots[:0], p.stack[:0]}
+	*p = parts{p.terms[:0], p.sums[:0], p.weights[:0], p.slots[:0], p.stack[:0], p.constants[:0], p.fractional[:0]}
 }
 
 func (c *compiler) operation(op *operation) (operationPlan, int64, error) {
@@ -120,7 +124,7 @@ func (c *compiler) operation(op *operation) (operationPlan, int64, error) {
 	// Plans are kept: what they hold takes no more room than it needs.
 	compiled := operationPlan{
 		root: root.finish(), sums: slices.Clone(c.sums), terms: slices.Clone(c.terms),
-		weights: slices.Clone(c.weights), slots: slices.Clone(c.slots),
+		weights: slices.Clone(c.weights), constants: slices.Clone(c.constants), slots: slices.Clone(c.slots),
 	}
 	return compiled, children.selections, nil
 }

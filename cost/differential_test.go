@@ -84,7 +84,13 @@ func checkCase(t *testing.T, seed uint64, outcomes map[string]int) {
 	text := normalized(t, plain)
 	require.Equal(t, text, normalized(t, text), "seed %d: again", seed)
 	require.Equal(t, text, normalized(t, noisy), "seed %d:\n%s\n%s", seed, plain, noisy)
-	for _, strategy := range []cost.Strategy{cost.Depth, cost.Complexity, cost.NodeQuantifier} {
+	strategies := []cost.Strategy{cost.Depth, cost.Complexity, cost.NodeQuantifier}
+	if g.fractions {
+		// By node_quantifier the rules multiply on the way down and a plan on the way up: in
+		// fractions they differ by how they are rounded.
+		strategies = strategies[:2]
+	}
+	for _, strategy := range strategies {
 		expected.strategy = strategy
 		want, wantErr := expected.cost()
 		outcomes[outcome(want, wantErr)]++

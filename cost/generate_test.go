@@ -36,6 +36,7 @@ type randomCase struct {
 	noisy       []string // the same with what the parser cannot read
 	variables   map[string]json.RawMessage
 	fragments   []string
+	fractions   bool // weights are no whole numbers, so that sums are rounded
 }
 
 func (g *randomCase) chance(percent int) bool { return g.rnd.IntN(100) < percent }
@@ -44,6 +45,7 @@ func (g *randomCase) pick(of []string) string { return of[g.rnd.IntN(len(of))] }
 
 func newCase(seed uint64) *randomCase {
 	g := &randomCase{rnd: rand.New(rand.NewPCG(seed, 1))}
+	g.fractions = g.chance(20)
 	g.newSchema()
 	g.newDecorations()
 	g.document()
@@ -160,6 +162,9 @@ func (g *randomCase) weight() *float64 {
 		return nil
 	}
 	w := float64(g.rnd.IntN(6))
+	if g.fractions {
+		w += float64(g.rnd.IntN(100)) / 100
+	}
 	return &w
 }
 

@@ -198,12 +198,15 @@ func chains(count int) (decorations []cost.Decoration) {
 
 func TestDecoratedDocumentsAreCostedInTime(t *testing.T) {
 	r := strings.Repeat
+	fractions := []cost.Decoration{{FieldPath: "Query.a", MulArguments: []string{"x"}}, {FieldPath: "Query.b", AddValue: number(0.1)}}
 	quantified := []cost.Decoration{{FieldPath: "Query.a", MulArguments: []string{"x", "y", "z", "u"}, AddArguments: []string{"y"}}}
 	for _, c := range []struct {
 		name, document string
 		decorations    []cost.Decoration
 	}{
 		{"arguments", "{" + r("a(x:1)", 16_666) + "}", quantified},
+		{"fractions behind a variable", "{a(x:$v)" + r(" b", 99_900) + "}", fractions},
+		{"fractions behind variables", "{" + r("a(x:$v) b ", 12_000) + "}", fractions},
 		{"a variable", "{" + r("a(x:$v)", 14_284) + "}", quantified},
 		{"14 000 variables", "{" + numbered("a(x:$v{i})", 0, 14_000) + "}", quantified},
 		{"20 000 variables that are read", "{" + numbered("a(x:$v{i} y:$w{i} z:$x{i} u:$y{i})", 0, 5_000) + "}", quantified},

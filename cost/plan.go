@@ -3,8 +3,6 @@ package cost
 import (
 	"encoding/json"
 	"reflect"
-
-	"github.com/graphql-go/graphql/language/ast"
 )
 
 // Plan is a document compiled for a strategy, a model and a schema: what does
@@ -44,9 +42,10 @@ type operationPlan struct {
 	root  operand
 	sums  []sum
 	terms []term
-	// weights are those of the terms that are fields.
-	weights []fieldWeight
-	slots   []slot
+	// weights are those of the terms that are fields, constants those of the runs.
+	weights   []fieldWeight
+	constants []float64
+	slots     []slot
 }
 
 // operand is a number: known, or the result of a sum.
@@ -60,7 +59,8 @@ func constant(n float64) operand { return operand{known: n} }
 // sum is the range of the terms that it adds up.
 type sum struct{ from, to int }
 
-// term is one summand: an operand as it is, or a field with that below it.
+// term is one summand: an operand as it is, or a field with that below it. Constants that
+// must not be folded are a run: -weight of them, the first at operationPlan.constants[below.sum].
 type term struct {
 	below  operand
 	weight int // index into operationPlan.weights plus 1; 0 means the operand as it is
@@ -147,7 +147,13 @@ func (p *operationPlan) cost(s Strategy, supplied []Value) float64 {
 	for _, sum := range p.sums {
 		total := 0.0
 		for _, t := range p.terms[sum.from:sum.to] {
-			total = saturate(total + p.value(t, s, results, values))
+			if t.weight >= 0 {
+				total = saturate(total + p.value(t, s, results, values))
+				continue
+			}
+			for _, n := range p.constants[t.below.sum : t.below.sum-t.weight] {
+				total = saturate(total + n)
+			}
 		}
 		results = append(results, total)
 	}
@@ -209,124 +215,6 @@ func (w fieldWeight) apply(s Strategy, below float64) float64 {
 	return saturate(saturate(below*w.mul) + w.add)
 }
 
-// builder adds up a selection set, folding what is known. Its terms are the last ones of
-// the compiler's stack, as sets are compiled one inside of the other.
-type builder struct {
-	compiler *compiler
-	known    float64
-	from     int // where its terms start
-}
-
-// sum begins to add up a selection set.
-func (c *compiler) sum() builder { return builder{compiler: c, from: len(c.stack)} }
-
-// term adds a summand behind what was folded so far, which keeps its place among the
-// terms: floating point sums depend on their order.
-func (b *builder) term(t term) {
-	b.flush()
-	b.compiler.push(t)
-}
-
-// usualParts is how many terms a usual document that reads variables comes to; it has
-// some weights less.
-const usualParts = 16
-
-func (c *compiler) push(t term) {
-	if c.stack == nil {
-		c.stack, c.terms = make([]term, 0, usualParts), make([]term, 0, usualParts)
-	}
-	c.stack = append(c.stack, t)
-}
-
-// add adds an operand as it is.
-func (b *builder) add(o operand) {
-	switch {
-	case o.sum > 0:
-		b.term(term{below: o})
-	default:
-		b.known = saturate(b.known + o.known)
-	}
-}
-
-// flush makes what was folded so far a term.
-func (b *builder) flush() {
-	if b.known != 0 {
-		b.compiler.push(term{below: constant(b.known)})
-		b.known = 0
-	}
-}
-
-// field adds a field with that below it. declared may be nil.
-func (b *builder) field(below operand, w *weight, arguments []*ast.Argument, declared *fieldDefinition) {
-	s := b.compiler.options.Strategy
-	if len(w.addArguments)+len(w.mulArguments) == 0 && below.sum == 0 && w.assumed == nil {
-		plain := fieldWeight{add: w.add, mul: w.mul}
-		b.known = saturate(b.known + plain.apply(s, below.known))
-		return
-	}
-	resolved := b.weight(w, arguments, declared)
-	if len(resolved.adds)+len(resolved.muls) > 0 {
-		b.weigh(below, resolved)
-		return
-	}
-	resolved = resolved.resolve(nil)
-	switch {
-	case below.sum == 0:
-		b.known = saturate(b.known + resolved.apply(s, below.known))
-	case s == NodeQuantifier && !resolved.quantified:
-		b.add(below)
-	default:
-		b.weigh(below, resolved)
-	}
-}
-
-// weigh adds a field that depends on variables.
-func (b *builder) weigh(below operand, w fieldWeight) {
-	c := b.compiler
-	if c.weights == nil {
-		c.weights = make([]fieldWeight, 0, usualParts)
-	}
-	c.weights = append(c.weights, w)
-	b.term(term{below: below, weight: len(c.weights)})
-}
-
-// weight looks up a field's arguments and folds those that read no variable,
-// unless one before them does: products saturate, so their order matters.
-func (b *builder) weight(w *weight, arguments []*ast.Argument, declared *fieldDefinition) fieldWeight {
-	f := fieldWeight{add: w.add, mul: w.mul, assumed: w.assumed}
-	for _, name := range w.addArguments {
-		from := b.compiler.argument(name, arguments, declared)
-		if from.slot >= 0 || len(f.adds) > 0 {
-			f.adds = append(f.adds, from)
-		} else if from.value.kind == count {
-			f.add = saturate(f.add + from.value.num)
-		}
-	}
-	for _, name := range w.mulArguments {
-		from := b.compiler.argument(name, arguments, declared)
-		if from.slot >= 0 || len(f.muls) > 0 {
-			f.muls = append(f.muls, from)
-		} else if from.value.kind == count {
-			f.multiply(from.value.num)
-		}
-	}
-	return f
-}
-
-// finish is the operand that stands for the total.
-func (b *builder) finish() operand {
-	c := b.compiler
-	if len(c.stack) == b.from {
-		return constant(b.known)
-	}
-	b.flush()
-	from := len(c.terms)
-	c.terms = append(c.terms, c.stack[b.from:]...)
-	c.stack = c.stack[:b.from]
-	c.sums = append(c.sums, sum{from: from, to: len(c.terms)})
-	return operand{sum: len(c.sums)}
-}
-
 // What a plan's parts take in memory, in bytes.
 var (
 	operationBytes = int(reflect.TypeFor[operationPlan]().Size())
@@ -335,6 +223,7 @@ var (
 	weightBytes    = int(reflect.TypeFor[fieldWeight]().Size())
 	sourceBytes    = int(reflect.TypeFor[source]().Size())
 	slotBytes      = int(reflect.TypeFor[slot]().Size())
+	constantBytes  = int(reflect.TypeFor[float64]().Size())
 	// A variable's name, and its place in a map that is half empty.
 	variableBytes = 3 * int(reflect.TypeFor[string]().Size())
 )
@@ -347,7 +236,7 @@ func (p *Plan) Size() int {
 	}
 	for i := range p.operations {
 		op := &p.operations[i]
-		size += operationBytes + len(op.sums)*sumBytes + len(op.terms)*termBytes + len(op.slots)*slotBytes
+		size += operationBytes + len(op.sums)*sumBytes + len(op.terms)*termBytes + len(op.slots)*slotBytes + len(op.constants)*constantBytes
 		for j := range op.weights {
 			size += weightBytes + (len(op.weights[j].adds)+len(op.weights[j].muls))*sourceBytes
 		}

@@ -33,6 +33,9 @@ func TestSumsAreAddedFromLeftToRight(t *testing.T) {
 		{"a named fragment is a sum of its own", `{ a ...F } fragment F on Query { b c }`, grouped, 6},
 		{"which an inline fragment may spread", `{ a ... { ...F } } fragment F on Query { b c }`, grouped, 6},
 		{"beside a variable that is known later", `query($n: Int) { a ... { b c n(n: $n) } }`, inPlace + 1, 8},
+		{"behind a variable too", `query($n: Int) { a n(n: $n) b c }`, inPlace + 1, 8},
+		{"whatever is a whole number", `query($n: Int) { n(n: $n) d d a ... { b c } }`, 8.990000000000002, 10},
+		{"behind a field that is known later", `query($n: Int) { a q { n(n: $n) } b c }`, 7.9900000000000011, 9},
 		{"below a field", `{ q { a ... { b c } } }`, inPlace + 1, 8},
 	} {
 		t.Run(c.name, func(t *testing.T) {
