@@ -73,8 +73,8 @@ func (b *builder) flush() {
 	b.known = 0
 	if len(c.stack) > b.from {
 		switch last := &c.stack[len(c.stack)-1]; {
-		case last.weight < 0:
-			// A run ends where constants end: those of a set below would have made a term.
+		case last.weight < 0 && last.below.sum-last.weight == len(c.constants):
+			// Else a set below, compiled while n waited, has put its runs behind this one.
 			c.constants = append(c.constants, n)
 			last.weight--
 			return

@@ -270,7 +270,11 @@ func (g *randomCase) directives() {
 // set emits a selection set; the last so many fragments may be spread in it.
 func (g *randomCase) set(depth, fragments int) {
 	g.both("{")
-	for range 1 + g.rnd.IntN(3) {
+	most := 3
+	if g.fractions && depth < 2 {
+		most = 8 // enough for runs of constants around those of a set below
+	}
+	for range 1 + g.rnd.IntN(most) {
 		switch n := g.rnd.IntN(10); {
 		case n < 6:
 			g.field(depth, fragments)

@@ -36,6 +36,7 @@ func TestSumsAreAddedFromLeftToRight(t *testing.T) {
 		{"behind a variable too", `query($n: Int) { a n(n: $n) b c }`, inPlace + 1, 8},
 		{"whatever is a whole number", `query($n: Int) { n(n: $n) d d a ... { b c } }`, 8.990000000000002, 10},
 		{"behind a field that is known later", `query($n: Int) { a q { n(n: $n) } b c }`, 7.9900000000000011, 9},
+		{"around a field that has such sums below it", `query($n: Int) { n(n: $n) a d d q { n(n: $n) a b } }`, 12.88, 13},
 		{"below a field", `{ q { a ... { b c } } }`, inPlace + 1, 8},
 	} {
 		t.Run(c.name, func(t *testing.T) {
