@@ -48,7 +48,7 @@ const (
 )
 
 // punctuation are the tokens of one character.
-var punctuation = map[byte]string{
+var punctuation = [256]string{
 	'{': tokenObjectBegin, '}': tokenObjectEnd,
 	'[': tokenArrayBegin, ']': tokenArrayEnd,
 	':': tokenColon, ',': tokenComma,
@@ -142,7 +142,7 @@ func (s *scanner) expected(want, found string, at int) {
 // next reads a token and returns where it, or the fault inside it, begins. What is no token
 // is returned as the decoder describes it, which nothing ever wants.
 func (s *scanner) next() (token string, at int) {
-	for s.pos < len(s.text) && strings.IndexByte(" \t\r\n", s.text[s.pos]) >= 0 {
+	for s.pos < len(s.text) && isSpace(s.text[s.pos]) {
 		s.pos++
 	}
 	if s.pos == len(s.text) {
@@ -150,7 +150,7 @@ func (s *scanner) next() (token string, at int) {
 	}
 	at = s.pos
 	c := s.text[at]
-	if token, ok := punctuation[c]; ok {
+	if token := punctuation[c]; token != "" {
 		s.pos++
 		return token, at
 	}
@@ -169,20 +169,22 @@ func (s *scanner) next() (token string, at int) {
 	return "invalid token", at
 }
 
+func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
+
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
 // number reads -?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?
 func (s *scanner) number() (string, int) {
 	at := s.pos
-	s.skip("-")
+	s.skip('-', '-')
 	leading := s.pos
 	digits := s.digits()
 	valid := digits == 1 || digits > 1 && s.text[leading] != '0'
-	if s.skip(".") {
+	if s.skip('.', '.') {
 		valid = s.digits() > 0 && valid
 	}
-	if s.skip("eE") {
-		s.skip("+-")
+	if s.skip('e', 'E') {
+		s.skip('+', '-')
 		valid = s.digits() > 0 && valid
 	}
 	if !valid {
@@ -191,9 +193,9 @@ func (s *scanner) number() (string, int) {
 	return tokenNumber, at
 }
 
-// skip passes one of the given bytes, if one is next.
-func (s *scanner) skip(any string) bool {
-	if s.pos < len(s.text) && strings.IndexByte(any, s.text[s.pos]) >= 0 {
+// skip passes one of the two given bytes, if one is next.
+func (s *scanner) skip(one, other byte) bool {
+	if s.pos < len(s.text) && (s.text[s.pos] == one || s.text[s.pos] == other) {
 		s.pos++
 		return true
 	}
