@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"graphql-limit-count/internal/cjson"
-
 	"graphql-limit-count/internal/validation"
 )
 

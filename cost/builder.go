@@ -123,7 +123,8 @@ func (b *builder) weigh(below operand, w fieldWeight) {
 }
 
 // fractional reports whether the weight may be no whole number. What requests supply counts
-// as whole: it is the length of something.
+// as whole: paginating arguments are Ints to servers, and of a fraction only the last bit of
+// a sum would be another.
 func (w *fieldWeight) fractional() bool {
 	fraction := func(s source) bool { return !whole(s.value.num) }
 	return !whole(w.add) || !whole(w.mul) || w.assumed != nil && !whole(*w.assumed) ||

@@ -66,8 +66,7 @@ type LocalStats struct {
 // least used of the next few, where use is the number of recent charges (ageing each time
 // the hand passes) and a refused charge counts as the heaviest use, which does not age, so
 // that neither the busiest clients nor those at their limit lose their counter to a flood
-// of new keys. The
-// bound can be exceeded by at most one key per shard.
+// of new keys. The bound can be exceeded by at most one key per shard.
 type Local struct {
 	maxKeys   int64
 	now       func() time.Time // nil for time.Now

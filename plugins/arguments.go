@@ -68,8 +68,8 @@ func behindSemicolon(name, value string) string {
 	}
 	_, rest, _ := strings.Cut(name+"="+value, ";")
 	for piece := range strings.SplitSeq(rest, ";") {
-		name, _, _ := strings.Cut(piece, "=")
-		if member := resembling(name, strayMembers); member != "" {
+		name, _, assigned := strings.Cut(piece, "=")
+		if member := resembling(name, strayMembers); member != "" && assigned {
 			return member
 		}
 	}
@@ -98,18 +98,28 @@ func strayInGET(args url.Values) error {
 		}
 	}
 	if !args.Has("query") {
-		return envelopeError("the URL has no query")
-	}
-	for _, name := range idMembers {
-		for _, id := range args[name] {
-			if id != "" && !isDigest(id, []byte(args.Get("query"))) {
-				return envelopeError("%s in the URL names another document than the query", name)
-			}
+		if namesDocument([]byte(args.Get(extensionsMember))) {
+			return errNotPersistedURL
 		}
+		return errNoURLQuery
 	}
-	for _, extensions := range args[extensionsMember] {
-		if namesAnother([]byte(extensions), []byte(args.Get("query"))) {
-			return envelopeError("%s in the URL names another document than the query", extensionsMember)
+	return anotherInURL(args)
+}
+
+var (
+	errNoURLQuery      = envelopeError("the URL has no query")
+	errNotPersistedURL = notPersisted(errNoURLQuery)
+)
+
+// anotherInURL is the argument that names another document than the query, as an error.
+func anotherInURL(args url.Values) error {
+	known := digests{query: []byte(args.Get("query"))}
+	for name, values := range args {
+		id, extensions := resembling(name, idMembers[:]), resembling(name, []string{extensionsMember})
+		for _, value := range values {
+			if id != "" && known.namesAnother(id, value) || extensions != "" && known.extensionsNameAnother([]byte(value)) {
+				return envelopeError("%s in the URL names another document than the query", id+extensions)
+			}
 		}
 	}
 	return nil

@@ -145,7 +145,7 @@ func (d *decision) unreadable(err error) {
 		d.fail(failedCounter, "reading a request", err, errCounter)
 		return
 	}
-	d.refuse(refusedRequest, refusal{status: http.StatusBadRequest, code: fault.code, message: fault.message})
+	d.refuse(refusedRequest, refusal{status: http.StatusBadRequest, code: fault.code, message: fault.message, inErrors: fault.inErrors})
 }
 
 // cost computes what the request is charged. It reports whether to go on.

@@ -21,8 +21,9 @@ type operation struct {
 	variables []byte
 }
 
-// requestError is what is wrong with a request, in words for the client.
-type requestError struct{ code, message string }
+// requestError is what is wrong with a request, in words for the client; inErrors are those
+// of the GraphQL error, if they are others.
+type requestError struct{ code, message, inErrors string }
 
 func (e *requestError) Error() string { return e.message }
 
@@ -35,11 +36,11 @@ const (
 
 const messageNoBody = prefixInvalid + "can't get graphql request body"
 
-var errNoBody = &requestError{codeBadRequest, messageNoBody}
+var errNoBody = &requestError{code: codeBadRequest, message: messageNoBody}
 
 // envelopeError says what is wrong around the document.
 func envelopeError(format string, args ...any) error {
-	return &requestError{codeBadRequest, prefixEnvelope + fmt.Sprintf(format, args...)}
+	return &requestError{code: codeBadRequest, message: prefixEnvelope + fmt.Sprintf(format, args...)}
 }
 
 // costError puts an error of package cost in words for the client, without what
@@ -47,10 +48,10 @@ func envelopeError(format string, args ...any) error {
 func costError(err error) error {
 	for _, known := range []error{cost.ErrNoOperation, cost.ErrFragmentCycle, cost.ErrTooManySelections} {
 		if errors.Is(err, known) {
-			return &requestError{codeBadRequest, prefixInvalid + known.Error()}
+			return &requestError{code: codeBadRequest, message: prefixInvalid + known.Error()}
 		}
 	}
-	return &requestError{codeParseFailed, prefixInvalid + cost.ErrSyntax.Error()}
+	return &requestError{code: codeParseFailed, message: prefixInvalid + cost.ErrSyntax.Error()}
 }
 
 // operations reads the GraphQL requests out of the HTTP request: one, or those of
@@ -73,7 +74,7 @@ func (d *decision) operations() ([]operation, error) {
 	}
 	// Some upstreams prefer the URL's members to the body's, others the reverse.
 	if member := strayArgument(d.request.arguments(), "operationName"); member != "" {
-		return nil, envelopeError("the URL has a %s argument as well", member)
+		return nil, envelopeError("the URL has the argument %s as well", member)
 	}
 	body, err := d.body()
 	if err != nil {
@@ -190,6 +191,14 @@ func utf8Charset(parameters string) bool {
 
 var errNoQuery = envelopeError("json body[query] is nil")
 
+var errNotPersisted = notPersisted(errNoQuery)
+
+// notPersisted is an error for clients that send the digest of a query first: they send the
+// query as well when they are told by this code or text (Apollo Server's).
+func notPersisted(missing error) error {
+	return &requestError{code: "PERSISTED_QUERY_NOT_SUPPORTED", message: missing.Error(), inErrors: "PersistedQueryNotSupported"}
+}
+
 // operationsInJSON reads an object, or a batch where the route allows one. A text that
 // is no JSON is refused as such, whatever else is wrong with it.
 func (d *decision) operationsInJSON(text []byte) ([]operation, error) {
@@ -252,7 +261,8 @@ type members struct {
 	batch                  jsonValue
 }
 
-// named returns the member of exactly that name, nil for another name.
+// named returns the member of exactly that name, nil for another name. What names
+// another request is found in any case.
 func (m *members) named(name []byte) *jsonValue {
 	switch string(name) {
 	case "query":
@@ -261,13 +271,14 @@ func (m *members) named(name []byte) *jsonValue {
 		return &m.name
 	case "variables":
 		return &m.variables
-	case extensionsMember:
-		return &m.extensions
 	case batchMember:
 		return &m.batch
 	}
+	if strings.EqualFold(string(name), extensionsMember) {
+		return &m.extensions
+	}
 	for i := range idMembers {
-		if string(name) == idMembers[i] {
+		if strings.EqualFold(string(name), idMembers[i]) {
 			return &m.ids[i]
 		}
 	}
@@ -330,6 +341,8 @@ func (d *decision) operation() (op operation, fault error, ok bool) {
 // another spelling, "" if none is.
 func (d *decision) operationOf(m *members, other string) (operation, error) {
 	switch {
+	case m.query.in.quoted == nil && namesDocument(m.extensions.text):
+		return operation{}, errNotPersisted
 	case m.query.in.quoted == nil:
 		return operation{}, errNoQuery
 	case other != "":
@@ -338,16 +351,19 @@ func (d *decision) operationOf(m *members, other string) (operation, error) {
 		return operation{}, envelopeError("json body[variables] is a string")
 	case listsObjects(m.variables.text):
 		return operation{}, envelopeError("json body[variables] is a list of objects")
+	case d.holdsObject(m.extensions.in):
+		return operation{}, envelopeError("json body[%s] is a string", extensionsMember)
 	case m.batch.text != nil:
 		return operation{}, envelopeError("json body[%s] holds other requests", batchMember)
 	}
 	op := operation{query: m.query.in.bytes(&d.room.text)}
+	known := digests{query: op.query}
 	for i, id := range m.ids {
-		if name := d.textOf(id); name != "" && !isDigest(name, op.query) {
+		if known.namesAnother(idMembers[i], d.textOf(id)) {
 			return operation{}, envelopeError("json body[%s] names another document than the query", idMembers[i])
 		}
 	}
-	if namesAnother(m.extensions.text, op.query) {
+	if known.extensionsNameAnother(m.extensions.text) {
 		return operation{}, envelopeError("json body[%s] names another document than the query", extensionsMember)
 	}
 	if m.name.in.quoted != nil {

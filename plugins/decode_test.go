@@ -115,14 +115,14 @@ func TestURLQueries(t *testing.T) {
 	t.Run("a POST may not carry one as well", func(t *testing.T) {
 		q := inJSON(`{"query":"{a}"}`)
 		q.args = []extplugin.KV{{Name: "query", Value: "{b}"}}
-		a := route.send(q).badRequest("invalid graphql request, the URL has a query argument as well")
+		a := route.send(q).badRequest("invalid graphql request, the URL has the argument query as well")
 		require.Empty(t, a.asked)
 		q.args[0].Value = ""
-		route.send(q).badRequest("invalid graphql request, the URL has a query argument as well")
+		route.send(q).badRequest("invalid graphql request, the URL has the argument query as well")
 		q.args = []extplugin.KV{{Name: "query", NoValue: true}}
-		route.send(q).badRequest("invalid graphql request, the URL has a query argument as well")
+		route.send(q).badRequest("invalid graphql request, the URL has the argument query as well")
 		q.args = []extplugin.KV{{Name: "variables", Value: "{}"}}
-		route.send(q).badRequest("invalid graphql request, the URL has a variables argument as well")
+		route.send(q).badRequest("invalid graphql request, the URL has the argument variables as well")
 		q.args = []extplugin.KV{{Name: "q", Value: "query"}, {Name: "queries", Value: "{b}"}}
 		route.send(q).costs("1")
 	})

@@ -58,12 +58,18 @@ func oracleOperation(value []byte) (operation, error) {
 			member = &name
 		case "variables":
 			member = &variables
-		case "extensions":
-			member = &extensions
 		case "_json":
 			member = &batch
 		default:
-			if member = ids[key]; member == nil {
+			if strings.EqualFold(key, "extensions") {
+				member = &extensions
+			}
+			for name, id := range ids {
+				if strings.EqualFold(key, name) {
+					member = id
+				}
+			}
+			if member == nil {
 				if other == "" {
 					other = resembles(key)
 				}
@@ -83,6 +89,9 @@ func oracleOperation(value []byte) (operation, error) {
 		return operation{}, err
 	}
 	if len(query) == 0 || query[0] != '"' {
+		if oraclePersisted(extensions) != nil {
+			return operation{}, errNotPersisted
+		}
 		return operation{}, errNoQuery
 	}
 	if other != "" {
@@ -94,12 +103,16 @@ func oracleOperation(value []byte) (operation, error) {
 	if listsObjects(variables) {
 		return operation{}, envelopeError("json body[variables] is a list of objects")
 	}
+	if oracleHoldsObject(extensions) {
+		return operation{}, envelopeError("json body[extensions] is a string")
+	}
 	if len(batch) > 0 {
 		return operation{}, envelopeError("json body[_json] holds other requests")
 	}
 	op := operation{query: []byte(unquote(query))}
 	for _, member := range idMembers {
-		if id := *ids[member]; len(id) > 0 && id[0] == '"' && unquote(id) != "" && !isDigest(unquote(id), op.query) {
+		id := *ids[member]
+		if len(id) > 0 && id[0] == '"' && (&digests{query: op.query}).namesAnother(member, unquote(id)) {
 			return operation{}, envelopeError("json body[%s] names another document than the query", member)
 		}
 	}
@@ -139,19 +152,26 @@ func oracleHoldsObject(value []byte) bool {
 }
 
 func oracleNamesAnother(extensions, query []byte) (another bool) {
-	if len(extensions) == 0 || extensions[0] != '{' {
-		return false
-	}
-	_ = eachMember(extensions, func(key string, persisted []byte) error {
-		if key != "persistedQuery" || persisted[0] != '{' {
-			return nil
-		}
-		return eachMember(persisted, func(_ string, value []byte) error {
-			another = another || value[0] == '"' && !isDigest(unquote(value), query)
+	for _, persisted := range oraclePersisted(extensions) {
+		_ = eachMember(persisted, func(_ string, value []byte) error {
+			another = another || value[0] == '"' && !(&digests{query: query}).namesQuery(unquote(value))
 			return nil
 		})
-	})
+	}
 	return another
+}
+
+func oraclePersisted(extensions []byte) (objects [][]byte) {
+	if len(extensions) == 0 || extensions[0] != '{' {
+		return nil
+	}
+	_ = eachMember(extensions, func(key string, value []byte) error {
+		if key == "persistedQuery" && value[0] == '{' {
+			objects = append(objects, value)
+		}
+		return nil
+	})
+	return objects
 }
 
 // unquote decodes a valid JSON string.

@@ -3,6 +3,7 @@ package plugins
 import (
 	"context"
 	"hash/maphash"
+	"math"
 	"math/bits"
 	"sync/atomic"
 	"weak"
@@ -96,7 +97,7 @@ func newPlans(bytes int64, entries int) *plans {
 		seed: maphash.MakeSeed(),
 		cache: otter.Must(&otter.Options[uint64, *planned]{
 			MaximumWeight: uint64(bytes),
-			Weigher:       func(_ uint64, e *planned) uint32 { return uint32(max(int64(e.bytes()), least)) },
+			Weigher:       func(_ uint64, e *planned) uint32 { return uint32(min(max(int64(e.bytes()), least), math.MaxUint32)) },
 		}),
 	}
 }
@@ -184,10 +185,13 @@ func (p *plans) plan(query string, o cost.Options) (*cost.Plan, error) {
 }
 
 func (p *plans) compile(n cost.Normalized, o cost.Options) (*cost.Plan, error) {
-	p.compiled.Add(1)
 	document, err := n.Parse()
 	if err != nil {
 		return nil, err
 	}
-	return document.Compile(o)
+	plan, err := document.Compile(o)
+	if err == nil {
+		p.compiled.Add(1)
+	}
+	return plan, err
 }

@@ -1,6 +1,7 @@
 package plugins
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -25,6 +26,8 @@ type refusal struct {
 	status  int
 	code    string
 	message string
+	// inErrors are the words of the GraphQL error where they are not those of message.
+	inErrors string
 	// errorMsg is APISIX's error_msg, left out when empty.
 	errorMsg   string
 	extensions extensions
@@ -117,7 +120,7 @@ func (r *refusal) body() []byte {
 	body, err := json.Marshal(refusalBody{
 		ErrorMsg: r.errorMsg,
 		Message:  r.message,
-		Errors:   []graphqlError{{Message: r.message, Extensions: e}},
+		Errors:   []graphqlError{{Message: cmp.Or(r.inErrors, r.message), Extensions: e}},
 	})
 	if err != nil { // strings and finite numbers always marshal
 		return []byte(`{"message":"internal error"}`)

@@ -150,11 +150,17 @@ func (r *request) ambiguous() string {
 		return "more than one content-encoding"
 	case h.Len() >= maxListedHeaders:
 		return "too many headers"
-	case bytes.Contains(bytes.ToLower(h.Peek("Upgrade")), []byte("websocket")):
+	case r.Method() == http.MethodGet && opensWebSocket(h):
 		return "what a websocket carries cannot be costed"
 	default:
 		return ""
 	}
+}
+
+// opensWebSocket reports whether a GET asks for a websocket (RFC 6455, section 4.1), or for
+// one of several protocols.
+func opensWebSocket(h headers) bool {
+	return h.Times("Upgrade") > 1 || bytes.Contains(bytes.ToLower(h.Peek("Upgrade")), []byte("websocket"))
 }
 
 // hasBody reports whether the headers announce a body.

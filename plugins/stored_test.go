@@ -2,6 +2,7 @@ package plugins_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"graphql-limit-count/internal/extplugin"
@@ -23,10 +24,15 @@ func TestAQueryBesideANameOfAnotherDocumentIsRefused(t *testing.T) {
 	s := startStack(t, stackConfig{})
 	route := s.route(t, `{`+plenty+`,"allowed_methods":["POST","GET"],"max_batch":2}`)
 	another := func(member string) string {
+		for _, spelled := range []string{"id", "queryId"} {
+			if strings.EqualFold(member, spelled) {
+				member = spelled
+			}
+		}
 		return "invalid graphql request, json body[" + member + "] names another document than the query"
 	}
-	for _, name := range []string{"x", "products", md5OfA[1:], sha256OfA[:63] + "x", "sha256:" + md5OfA[:31], "AAAA", "\u00e4"} {
-		for _, member := range []string{"id", "documentId", "queryId", "doc_id"} {
+	for _, name := range []string{"x", "products", "1234567890", "-1", md5OfA[1:], sha256OfA[:63] + "x", "sha256:" + md5OfA[:31], "AAAA", "\u00e4"} {
+		for _, member := range []string{"id", "documentId", "queryId", "doc_id", "ID", "QUERYID"} {
 			route.send(inJSON(fmt.Sprintf(`{"query":"{a}",%q:%q}`, member, name))).badRequest(another(member))
 			route.send(inJSON(fmt.Sprintf(`[{"query":"{a}"},{%q:%q,"query":"{a}"}]`, member, name))).badRequest(another(member))
 		}
@@ -37,12 +43,18 @@ func TestAQueryBesideANameOfAnotherDocumentIsRefused(t *testing.T) {
 			route.send(inJSON(fmt.Sprintf(`{"query":"{a}","extensions":`+extensions+`}`, name))).badRequest(another("extensions"))
 		}
 	}
+	route.send(inJSON(`{"query":"{a}","documentId":"7"}`)).badRequest(another("documentId"))
+	route.send(inJSON(`{"query":"{a}","extensions":"{\"persistedQuery\":{}}"}`)).badRequest("invalid graphql request, json body[extensions] is a string")
+	route.send(inJSON(`{"query":"{a}","id":"1","ID":"1"}`)).badRequest("invalid graphql request, json body[ID] is repeated")
 	route.send(inJSON(`{"query":"{a}","extensions":{},"extensions":{}}`)).badRequest("invalid graphql request, json body[extensions] is repeated")
 	get := func(name, value string) query {
 		return query{method: "GET", args: []extplugin.KV{{Name: "query", Value: "{a}"}, {Name: name, Value: value}}}
 	}
 	route.send(get("id", "x")).badRequest("invalid graphql request, id in the URL names another document than the query")
 	route.send(get("extensions", `{"persistedQuery":{"sha256Hash":"x"}}`)).badRequest("invalid graphql request, extensions in the URL names another document than the query")
+	route.send(get("QueryID", "x")).badRequest("invalid graphql request, queryId in the URL names another document than the query")
+	route.send(get("id[]", "x")).badRequest("invalid graphql request, id in the URL names another document than the query")
+	route.send(get("extensions", `/**/{"persistedQuery":{"sha256Hash":"x"}}`)).badRequest("invalid graphql request, extensions in the URL names another document than the query")
 	route.send(get("extensions", `{"persistedQuery":`)).badRequest("invalid graphql request, extensions in the URL names another document than the query")
 	route.send(get("extensions", `{"persistedQuery":{"sha256Hash":"`+sha256OfA+`"}}`)).costs("1")
 	route.send(get("documentId", "sha256:"+sha256OfA)).costs("1")
@@ -57,10 +69,25 @@ func TestAQueryBesideItsOwnNameIsCosted(t *testing.T) {
 		}
 	}
 	for _, rest := range []string{
+		`"id":"7"`, `"id":"123456789"`, // as react-relay-network-modern counts
 		`"id":7`, `"id":null`, `"documentId":{"x":1}`, `"extensions":null`, `"extensions":"persistedQuery"`, `"extensions":[{"persistedQuery":{"x":"y"}}]`,
 		`"extensions":{"clientLibrary":{"name":"@apollo/client","version":"4.0.0"}}`, `"extensions":{"persistedQuery":null}`,
 		`"extensions":{"persistedQuery":{"version":1,"sha256Hash":"` + sha256OfA + `"}}`, `"extensions":{"other":{"persistedQuery":{"x":"y"}}}`,
 	} {
 		route.send(inJSON(`{"query":"{a}",` + rest + `}`)).costs("1")
 	}
+}
+
+// TestADigestWithoutItsQueryIsAskedFor: clients of persisted queries send the digest alone
+// first, and the query as well once they read one of these.
+func TestADigestWithoutItsQueryIsAskedFor(t *testing.T) {
+	s := startStack(t, stackConfig{})
+	route := s.route(t, `{`+plenty+`,"allowed_methods":["POST","GET"]}`)
+	const extensions = `{"persistedQuery":{"version":1,"sha256Hash":"` + sha256OfA + `"}}`
+	const answer = `{"message":"invalid graphql request, %s","errors":[{"message":"PersistedQueryNotSupported","extensions":{"code":"PERSISTED_QUERY_NOT_SUPPORTED"}}]}`
+	for _, body := range []string{`{"extensions":` + extensions + `}`, `{"query":null,"extensions":` + extensions + `,"variables":{}}`} {
+		route.send(inJSON(body)).refused(400, fmt.Sprintf(answer, "json body[query] is nil"))
+	}
+	route.send(query{method: "GET", args: []extplugin.KV{{Name: "extensions", Value: extensions}}}).refused(400, fmt.Sprintf(answer, "the URL has no query"))
+	route.send(inJSON(`{"extensions":{}}`)).badRequest("invalid graphql request, json body[query] is nil")
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/md5" //nolint:gosec // a name that clients give to documents
 	"fmt"
 	"runtime"
 	"slices"
@@ -191,6 +192,13 @@ func hostileDocuments() (cases []hostileCase) {
 	return cases
 }
 
+// digested is a body half of which is a query and half of which names it, or another, by
+// digests.
+func digested(digest func(query string) string) string {
+	query := "{a}#" + strings.Repeat("x", hostileSize/2)
+	return filled(`{"query":"`+query+`","extensions":{"persistedQuery":{`, `"x":"`+digest(query)+`",`, `"x":0}}}`)
+}
+
 // hostileJSON are bodies whose JSON takes long.
 func hostileJSON() (cases []hostileCase) {
 	variable := []cost.Decoration{{FieldPath: "Query.a", MulArguments: []string{"x"}}}
@@ -208,6 +216,8 @@ func hostileJSON() (cases []hostileCase) {
 		{"JSON: an escaped document with an error", filled(`{"query":"{`, `a\n`, `!"}`)},
 		{"JSON: a document beyond ASCII", filled(`{"query":"{a(x:\"`, "é", `\")}"}`)},
 		{"JSON: an error at the end", filled(`{"query":"{a}","x":[`, "1,", "]}")},
+		{"JSON: digests of another query", digested(func(string) string { return strings.Repeat("0", 2*md5.Size) })},
+		{"JSON: digests of the query", digested(func(query string) string { return fmt.Sprintf("%x", md5.Sum([]byte(query))) })},
 		{"JSON: white space", filled(`{"query":"{a}"`, " ", "}")},
 	} {
 		cases = append(cases, hostileCase{c.name, c.body, mediaJSON, variable})

@@ -12,10 +12,11 @@ import (
 // maxNesting is how deeply lua-cjson, APISIX's decoder, lets arrays and objects nest.
 const maxNesting = 1000
 
-// Fault tells what is wrong with the grammar of a JSON text: "Expected <what> but found <token> at character <n>", counted in bytes from 1;
-// "" when nothing is. It accepts what RFC 8259 does (and encoding/json), where APISIX's
-// decoder also lets NaN, hexadecimal numbers and control characters pass. It reads the text
-// once, without recursion.
+// Fault tells what is wrong with the grammar of a JSON text: "Expected <what> but found
+// <token> at character <n>", counted in bytes from 1; "" when nothing is. It takes no more
+// than RFC 8259 allows, where APISIX's decoder also lets NaN, hexadecimal numbers and control
+// characters pass, and refuses what that refuses: deep nesting, halves of surrogate pairs and
+// bytes that are no UTF-8. It reads the text once, without recursion.
 func Fault(text []byte) string {
 	s := &scanner{text: text}
 	s.run()
