@@ -2,6 +2,7 @@ package plugins
 
 import (
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -14,6 +15,8 @@ const (
 	batchMember   = "_json"
 	batchArgument = "batchOperations"
 )
+
+var batchMembers, extensionsMembers = []string{batchMember, batchArgument}, []string{extensionsMember}
 
 // strayMembers have no place but in a request of their own: some upstreams read them
 // wherever they are.
@@ -37,12 +40,19 @@ func resembling(name string, members []string) string {
 // stem is what a name without its indexes is: x of x[y], x[] and, as Rack has it, of [x]
 // and ]x. PHP ends names at a NUL, and many cut white space.
 func stem(name string) string {
+	if strings.IndexFunc(name, isNoWord) < 0 {
+		return name
+	}
 	const brackets = "[]"
 	name = strings.TrimLeft(name, " \t\r\n"+brackets)
 	if end := strings.IndexAny(name, brackets+"\x00"); end >= 0 {
 		name = name[:end]
 	}
 	return strings.TrimSpace(name)
+}
+
+func isNoWord(r rune) bool {
+	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_'
 }
 
 // strayArgument returns the member of a GraphQL request that some upstream finds in the
@@ -80,11 +90,13 @@ func behindSemicolon(name, value string) string {
 // they are.
 func strayInGET(args url.Values) error {
 	for name, values := range args {
-		if member := resembles(name); member != "" && member != name {
-			return envelopeError("the URL has %s in another spelling", member)
-		}
-		if member := resembling(name, []string{batchMember, batchArgument}); member != "" {
-			return envelopeError("the URL has %s as well", member)
+		if !slices.Contains(requestMembers, name) {
+			if member := resembles(name); member != "" {
+				return envelopeError("the URL has %s in another spelling", member)
+			}
+			if member := resembling(name, batchMembers); member != "" {
+				return envelopeError("the URL has %s as well", member)
+			}
 		}
 		for _, value := range values {
 			if member := behindSemicolon(name, value); member != "" {
@@ -113,9 +125,15 @@ var (
 
 // anotherInURL is the argument that names another document than the query, as an error.
 func anotherInURL(args url.Values) error {
-	known := digests{query: []byte(args.Get("query"))}
+	var known digests
 	for name, values := range args {
-		id, extensions := resembling(name, idMembers[:]), resembling(name, []string{extensionsMember})
+		if slices.Contains(requestMembers, name) {
+			continue
+		}
+		id, extensions := resembling(name, idMembers[:]), resembling(name, extensionsMembers)
+		if id+extensions != "" && known.query == nil {
+			known.query = []byte(args.Get("query"))
+		}
 		for _, value := range values {
 			if id != "" && known.namesAnother(id, value) || extensions != "" && known.extensionsNameAnother([]byte(value)) {
 				return envelopeError("%s in the URL names another document than the query", id+extensions)
