@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"graphql-limit-count/ci/ports"
 	"graphql-limit-count/ci/servers"
 	"graphql-limit-count/limiter"
 )
@@ -100,7 +101,7 @@ func TestOneReachableSeedIsEnough(t *testing.T) {
 	cluster, _ := emptyCluster(t)
 	dead := make([]string, 3)
 	for i := range dead {
-		port, err := servers.FreePort()
+		port, err := ports.Free()
 		require.NoError(t, err)
 		dead[i] = fmt.Sprintf("127.0.0.1:%d", port)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"graphql-limit-count/ci/ports"
 	"graphql-limit-count/ci/servers"
 	"graphql-limit-count/limiter"
 )
@@ -68,7 +69,7 @@ func TestOneReachableSentinelIsEnough(t *testing.T) {
 	require.NoError(t, err)
 	dead := make([]string, 2)
 	for i := range dead {
-		port, err := servers.FreePort()
+		port, err := ports.Free()
 		require.NoError(t, err)
 		dead[i] = fmt.Sprintf("127.0.0.1:%d", port)
 	}

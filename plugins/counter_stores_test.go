@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"graphql-limit-count/ci/ports"
 	"graphql-limit-count/ci/servers"
 	"graphql-limit-count/plugins"
 )
@@ -104,7 +105,7 @@ func (r *counterRun) deadPort(t *testing.T) int {
 	t.Helper()
 	if r.dead == 0 {
 		var err error
-		r.dead, err = servers.FreePort()
+		r.dead, err = ports.Free()
 		require.NoError(t, err)
 	}
 	return r.dead

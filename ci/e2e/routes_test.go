@@ -7,7 +7,7 @@ import (
 	"strings"
 	"sync"
 
-	"graphql-limit-count/ci/servers"
+	"graphql-limit-count/ci/ports"
 )
 
 func (s *endToEnd) TestTwoRoutesNeverMix() {
@@ -155,7 +155,7 @@ func (s *endToEnd) TestAnUnknownRouteIsNotTouched() {
 }
 
 func (s *endToEnd) TestAQueryIsRefusedWhileTheSchemaCannotBeHad() {
-	port, err := servers.FreePort()
+	port, err := ports.Free()
 	s.Require().NoError(err)
 	service := unique("service")
 	s.tell(s.site, "services/"+service, serviceOf("127.0.0.1:"+strconv.Itoa(port)))

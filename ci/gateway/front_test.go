@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"graphql-limit-count/ci/ports"
 )
 
 // seen is what the echoing upstream saw of a request.
@@ -157,14 +159,13 @@ func TestNodesTakeTurnsByTheirWeights(t *testing.T) {
 
 func TestWhatCannotBeProxied(t *testing.T) {
 	g := testGateway(t)
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	closed, err := ports.Free()
 	require.NoError(t, err)
-	require.NoError(t, closed.Close())
 	g.put(t, "services/s", `{}`)
 	g.put(t, "services/gone", anUpstream)
 	g.put(t, "routes/nowhere", `{"uri":"/nowhere","service_id":"s"}`)
 	g.put(t, "routes/idle", `{"uri":"/idle","upstream":{"nodes":{"127.0.0.1:1":0}}}`)
-	g.put(t, "routes/refused", fmt.Sprintf(`{"uri":"/refused","upstream":{"nodes":{%q:1}}}`, closed.Addr()))
+	g.put(t, "routes/refused", fmt.Sprintf(`{"uri":"/refused","upstream":{"nodes":{"127.0.0.1:%d":1}}}`, closed))
 	g.put(t, "routes/orphan", `{"uri":"/orphan","service_id":"gone"}`)
 	require.Equal(t, 200, g.adminCall(t, http.MethodDelete, "services/gone?force=true", "").status)
 	for path, want := range map[string]struct {

@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"graphql-limit-count/ci/ports"
 	"graphql-limit-count/ci/subprocess"
 )
 
@@ -120,12 +121,8 @@ func choosePort(address string) (string, error) {
 	if err != nil || port != "0" {
 		return address, err
 	}
-	l, err := net.Listen("tcp", net.JoinHostPort(host, port))
-	if err != nil {
-		return "", err
-	}
-	defer l.Close()
-	return l.Addr().String(), nil
+	free, err := ports.Free()
+	return net.JoinHostPort(host, strconv.Itoa(free)), err
 }
 
 // awaitReady waits until the runner serves.

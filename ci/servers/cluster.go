@@ -13,6 +13,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
+
+	"graphql-limit-count/ci/ports"
 )
 
 const (
@@ -103,7 +105,7 @@ func startCluster(ctx context.Context, cert *Certificate, directives []string) (
 }
 
 func startNode(ctx context.Context, cert *Certificate, directives []string) (*Redis, error) {
-	bus, err := FreePort()
+	bus, err := ports.Free()
 	if err != nil {
 		return nil, err
 	}

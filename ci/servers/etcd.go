@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"graphql-limit-count/ci/ports"
 )
 
 const (
@@ -74,11 +76,11 @@ func startEtcd(ctx context.Context, scheme string, directives []string) (*Etcd, 
 
 // newEtcd is a server on ports that are free now.
 func newEtcd(scheme, dir string, directives []string) (*Etcd, error) {
-	port, err := FreePort()
+	port, err := ports.Free()
 	if err != nil {
 		return nil, err
 	}
-	peerPort, err := FreePort()
+	peerPort, err := ports.Free()
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
+
+	"graphql-limit-count/ci/ports"
 )
 
 const (
@@ -56,7 +58,7 @@ func startRedis(ctx context.Context, directives func(port string) []string) (*Re
 	var r *Redis
 	for range startAttempts {
 		var port int
-		if port, err = FreePort(); err != nil {
+		if port, err = ports.Free(); err != nil {
 			break
 		}
 		r = &Redis{Host: loopback, Port: port}

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
+
+	"graphql-limit-count/ci/ports"
 )
 
 const (
@@ -118,7 +120,7 @@ func (g *SentinelGroup) startSentinel(ctx context.Context, master *Redis) (*Redi
 	if err != nil {
 		return nil, fmt.Errorf("starting a sentinel: %w", err)
 	}
-	port, err := FreePort()
+	port, err := ports.Free()
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}

@@ -10,7 +10,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -158,15 +157,4 @@ func (p *process) tail() string {
 		return err.Error()
 	}
 	return string(text[max(0, len(text)-logTail):])
-}
-
-// FreePort returns a TCP port of the loopback address that nothing listens on. Another
-// process can take it before it is used.
-func FreePort() (int, error) {
-	l, err := net.Listen("tcp", net.JoinHostPort(loopback, "0"))
-	if err != nil {
-		return 0, fmt.Errorf("finding a free port: %w", err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
 }
