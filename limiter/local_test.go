@@ -22,6 +22,7 @@ func newTestLocal(tb testing.TB, maxKeys int) (*Local, *testTime) {
 	c := &testTime{}
 	// The sweeper's own timer never fires in a test: sweeps are called.
 	l := NewLocal(LocalConfig{MaxKeys: maxKeys, Now: c.Now, SweepInterval: 1000 * time.Hour})
+	l.hash = fnvHash // the same keys meet in the same shards in every run
 	tb.Cleanup(l.Close)
 	return l, c
 }
@@ -141,7 +142,6 @@ func TestAllOfMaxKeysCanBeUsed(t *testing.T) {
 func TestAFloodOfNewKeysEvictsNeitherTheBusyNorTheRefused(t *testing.T) {
 	const maxKeys, busy = 10_000, 500
 	l, _ := newTestLocal(t, maxKeys)
-	l.hash = fnvHash // the same keys meet in the same shards in every run
 	for round := range 300 {
 		for i := range busy {
 			l.mustCharge(t, fmt.Sprint("busy", i), 1)

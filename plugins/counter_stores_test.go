@@ -2,6 +2,7 @@ package plugins_test
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"net"
 	"strconv"
@@ -152,7 +153,11 @@ func (r *counterRun) sentinels(t *testing.T, named []any) []any {
 func (r *counterRun) openStore(t *testing.T) {
 	t.Helper()
 	switch {
-	case r.BackendDown != "" || r.Policy == plugins.PolicyRedis && r.encrypted():
+	case r.BackendDown != "":
+	case r.Policy == plugins.PolicyRedis && r.encrypted():
+		r.store = []*redis.Client{lookInto(t, redis.NewClient(&redis.Options{
+			Addr: r.server(t).Addr(), TLSConfig: &tls.Config{InsecureSkipVerify: true}, // a test's own server
+		}))}
 	case r.Policy == plugins.PolicyRedis:
 		password := ""
 		if r.withPassword() {
