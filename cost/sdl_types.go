@@ -52,12 +52,19 @@ func (p *sdlParser) nameList(separator tokenKind, take func(name string)) error 
 	}
 }
 
-func (p *sdlParser) field(t *typeDefinition) error {
+// described reads what a field, an argument or an enum value begins with: its name, after a
+// description if there is one. start is the name's token.
+func (p *sdlParser) described() (start token, name string, err error) {
 	if err := p.description(); err != nil {
-		return err
+		return token{}, "", err
 	}
-	start := p.token
-	name, err := p.name()
+	start = p.token
+	name, err = p.name()
+	return start, name, err
+}
+
+func (p *sdlParser) field(t *typeDefinition) error {
+	start, name, err := p.described()
 	if err != nil {
 		return err
 	}
@@ -86,11 +93,7 @@ func (p *sdlParser) field(t *typeDefinition) error {
 
 // inputValue reads an argument or input field; its default goes to f, if any.
 func (p *sdlParser) inputValue(f *fieldDefinition) error {
-	if err := p.description(); err != nil {
-		return err
-	}
-	start := p.token
-	name, err := p.name()
+	start, name, err := p.described()
 	if err != nil {
 		return err
 	}
@@ -213,11 +216,7 @@ func (p *sdlParser) enum() error {
 	}
 	t.setConcrete()
 	return p.block('{', '}', func() error {
-		if err := p.description(); err != nil {
-			return err
-		}
-		start := p.token
-		name, err := p.name()
+		start, name, err := p.described()
 		if err != nil {
 			return err
 		}
