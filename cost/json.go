@@ -169,7 +169,7 @@ func (r *jsonReader) skip() {
 	}
 }
 
-// word reads a number, true, false or null. The result is valid until the text is.
+// word reads a number, true, false or null. The result is valid as long as the text is.
 func (r *jsonReader) word() []byte {
 	r.next()
 	start := r.pos

@@ -4,6 +4,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"graphql-limit-count/internal/cjson"
 )
 
 // requestMembers are what a GraphQL request is made of.
@@ -19,8 +21,8 @@ const (
 var batchMembers, extensionsMembers = []string{batchMember, batchArgument}, []string{extensionsMember}
 
 // strayMembers have no place but in a request of their own: some upstreams read them
-// wherever they are.
-var strayMembers = []string{"query", "operationName", "variables", extensionsMember, "documentId", "queryId", "doc_id", batchMember, batchArgument}
+// wherever they are. An id is in many a URL, and of nothing to do with GraphQL.
+var strayMembers = slices.Concat(requestMembers, idMembers[1:], batchMembers, extensionsMembers)
 
 // resembles returns the member of a GraphQL request that some upstream takes a name
 // for, "" if none does: decoders differ in whether case counts (Go's json folds it,
@@ -162,7 +164,7 @@ func (d *decision) operationInURL(args url.Values) ([]operation, error) {
 		}
 		switch {
 		case !ok || !s.ended():
-			return nil, envelopeError("variables: %s", jsonFault([]byte(text)))
+			return nil, envelopeError("variables: %s", cjson.Fault([]byte(text)))
 		case d.holdsObject(value.in):
 			return nil, envelopeError("variables in the URL are a string")
 		case listsObjects(value.text):

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"graphql-limit-count/cost"
+	"graphql-limit-count/internal/cjson"
 )
 
 // operation is one GraphQL request: a document, the name of the operation to run and
@@ -217,7 +218,7 @@ func (d *decision) operationsInJSON(text []byte) ([]operation, error) {
 		operations = append(operations, op)
 	}
 	if !ok || !s.ended() {
-		return nil, envelopeError("%s", jsonFault(text))
+		return nil, envelopeError("%s", cjson.Fault(text))
 	}
 	d.room.operations = operations
 	return operations, fault

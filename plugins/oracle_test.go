@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"strings"
+
+	"graphql-limit-count/internal/cjson"
 )
 
 // The decoder as one reads it off the specification: the text is checked by
@@ -17,7 +19,7 @@ func trimJSON(text []byte) []byte { return bytes.Trim(text, " \t\r\n") }
 func oracleOperations(text []byte, maxBatch int64) ([]operation, error) {
 	text = bytes.TrimPrefix(text, byteOrderMark)
 	if !json.Valid(text) {
-		return nil, envelopeError("%s", jsonFault(text))
+		return nil, envelopeError("%s", cjson.Fault(text))
 	}
 	value := trimJSON(text)
 	if value[0] != '[' || maxBatch == 0 {
@@ -112,7 +114,11 @@ func oracleOperation(value []byte) (operation, error) {
 	op := operation{query: []byte(unquote(query))}
 	for _, member := range idMembers {
 		id := *ids[member]
-		if len(id) > 0 && id[0] == '"' && (&digests{query: op.query}).namesAnother(member, unquote(id)) {
+		named := string(id)
+		if strings.HasPrefix(named, `"`) {
+			named = unquote(id)
+		}
+		if string(id) != "null" && (&digests{query: op.query}).namesAnother(member, named) {
 			return operation{}, envelopeError("json body[%s] names another document than the query", member)
 		}
 	}
@@ -154,7 +160,12 @@ func oracleHoldsObject(value []byte) bool {
 func oracleNamesAnother(extensions, query []byte) (another bool) {
 	for _, persisted := range oraclePersisted(extensions) {
 		_ = eachMember(persisted, func(_ string, value []byte) error {
-			another = another || value[0] == '"' && !(&digests{query: query}).namesQuery(unquote(value))
+			switch value[0] {
+			case '"':
+				another = another || !(&digests{query: query}).namesQuery(unquote(value))
+			case '[', '{':
+				another = true
+			}
 			return nil
 		})
 	}

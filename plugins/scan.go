@@ -7,7 +7,8 @@ const maxJSONNesting = 10_000
 // jsonScanner reads JSON (RFC 8259) in one pass that both checks it and finds what is
 // asked for. It takes exactly the texts that encoding/json takes, looks at each byte
 // once, does not recurse, and copies nothing. It says only that a text is no JSON:
-// what is wrong with it another one tells (jsonFault).
+// what is wrong with it, in the words of APISIX's decoder, cjson.Fault tells, which may
+// stop before, at what that decoder alone refuses.
 type jsonScanner struct {
 	text []byte
 	at   int

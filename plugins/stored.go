@@ -31,6 +31,9 @@ const (
 	sha256Prefix = "sha256:"
 )
 
+// plainBase64 makes base64 of base64url.
+var plainBase64 = strings.NewReplacer("-", "+", "_", "/")
+
 // digests are those of a query that are known, each made when it is first asked for: a
 // request may name documents as often as it likes.
 type digests struct {
@@ -48,7 +51,7 @@ func (d *digests) namesQuery(name string) bool {
 	name = strings.TrimPrefix(name, sha256Prefix)
 	digest, err := hex.DecodeString(name)
 	if err != nil {
-		plain := strings.NewReplacer("-", "+", "_", "/").Replace(strings.TrimRight(name, "="))
+		plain := plainBase64.Replace(strings.TrimRight(name, "="))
 		if digest, err = base64.RawStdEncoding.DecodeString(plain); err != nil {
 			return false
 		}
@@ -99,8 +102,12 @@ func (d *digests) extensionsNameAnother(extensions []byte) bool {
 		s := &jsonScanner{}
 		s.start(persisted)
 		s.eachMember(func(_ string, value jsonValue) {
-			if !another && value.in.quoted != nil {
+			switch {
+			case another:
+			case value.in.quoted != nil:
 				another = !d.namesQuery(string(value.in.bytes(new([]byte))))
+			default: // a number is a version; a list of one name is that name in some languages
+				another = value.text[0] == '[' || value.text[0] == '{'
 			}
 		})
 	})

@@ -44,6 +44,13 @@ func TestAQueryBesideANameOfAnotherDocumentIsRefused(t *testing.T) {
 		}
 	}
 	route.send(inJSON(`{"query":"{a}","documentId":"7"}`)).badRequest(another("documentId"))
+	for _, value := range []string{"1234567890", "-1", "1.5", "1e3", "true", "false", `["x"]`, `{"x":1}`, "[]"} {
+		for _, member := range []string{"id", "documentId", "queryId", "doc_id"} {
+			route.send(inJSON(fmt.Sprintf(`{"query":"{a}",%q:%s}`, member, value))).badRequest(another(member))
+		}
+	}
+	route.send(inJSON(`{"query":"{a}","doc_id":7}`)).badRequest(another("doc_id"))
+	route.send(inJSON(`{"query":"{a}","extensions":{"persistedQuery":{"sha256Hash":["x"]}}}`)).badRequest(another("extensions"))
 	route.send(inJSON(`{"query":"{a}","extensions":"{\"persistedQuery\":{}}"}`)).badRequest("invalid graphql request, json body[extensions] is a string")
 	route.send(inJSON(`{"query":"{a}","id":"1","ID":"1"}`)).badRequest("invalid graphql request, json body[ID] is repeated")
 	route.send(inJSON(`{"query":"{a}","extensions":{},"extensions":{}}`)).badRequest("invalid graphql request, json body[extensions] is repeated")
@@ -70,7 +77,7 @@ func TestAQueryBesideItsOwnNameIsCosted(t *testing.T) {
 	}
 	for _, rest := range []string{
 		`"id":"7"`, `"id":"123456789"`, // as react-relay-network-modern counts
-		`"id":7`, `"id":null`, `"documentId":{"x":1}`, `"extensions":null`, `"extensions":"persistedQuery"`, `"extensions":[{"persistedQuery":{"x":"y"}}]`,
+		`"id":7`, `"id":null`, `"extensions":null`, `"extensions":"persistedQuery"`, `"extensions":[{"persistedQuery":{"x":"y"}}]`,
 		`"extensions":{"clientLibrary":{"name":"@apollo/client","version":"4.0.0"}}`, `"extensions":{"persistedQuery":null}`,
 		`"extensions":{"persistedQuery":{"version":1,"sha256Hash":"` + sha256OfA + `"}}`, `"extensions":{"other":{"persistedQuery":{"x":"y"}}}`,
 	} {

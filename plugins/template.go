@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/big"
 	"regexp"
 	"slices"
 	"strconv"
@@ -198,7 +197,7 @@ func parseNumber(text string) (float64, bool) {
 		return float64(n), true
 	}
 	if parts := binaryNumber.FindStringSubmatch(text); parts != nil {
-		return parseBinary(parts[1] + parts[2])
+		return parseBinary(parts[1] == "-", parts[2])
 	}
 	switch {
 	case decimalNumber.MatchString(text), infinity.MatchString(text):
@@ -216,13 +215,12 @@ func parseNumber(text string) (float64, bool) {
 	return f, true
 }
 
-func parseBinary(digits string) (float64, bool) {
-	n, ok := new(big.Int).SetString(digits, 2)
-	if !ok {
-		return 0, false
+func parseBinary(negative bool, digits string) (float64, bool) {
+	n, err := strconv.ParseUint(digits, 2, 64) // more digits are no number for LuaJIT either
+	if negative {
+		return -float64(n), err == nil
 	}
-	f, _ := new(big.Float).SetInt(n).Float64()
-	return f, true
+	return float64(n), err == nil
 }
 
 // maxQuotedValue is how many bytes of a client's value an error text repeats.

@@ -55,12 +55,16 @@ func listsObjects(variables []byte) bool {
 	return len(variables) > 0 && variables[0] == '[' && bytes.IndexByte(variables, '{') >= 0
 }
 
-// textOf is what a string holds, "" for another value or none.
+// textOf is what a string holds, another value's own text, and "" for none and for null.
 func (d *decision) textOf(v jsonValue) string {
-	if v.in.quoted == nil {
+	switch {
+	case v.in.quoted != nil:
+		return string(v.in.bytes(&d.room.text))
+	case string(v.text) == "null":
 		return ""
+	default:
+		return string(v.text)
 	}
-	return string(v.in.bytes(&d.room.text))
 }
 
 // values are the request's values of the variables that a plan reads.

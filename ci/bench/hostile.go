@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/md5" //nolint:gosec // a name that clients give to documents
+	"encoding/base64"
 	"fmt"
 	"runtime"
 	"slices"
@@ -218,6 +219,10 @@ func hostileJSON() (cases []hostileCase) {
 		{"JSON: an error at the end", filled(`{"query":"{a}","x":[`, "1,", "]}")},
 		{"JSON: digests of another query", digested(func(string) string { return strings.Repeat("0", 2*md5.Size) })},
 		{"JSON: digests of the query", digested(func(query string) string { return fmt.Sprintf("%x", md5.Sum([]byte(query))) })},
+		{"JSON: digests of the query in base64", digested(func(query string) string {
+			sum := md5.Sum([]byte(query))
+			return base64.StdEncoding.EncodeToString(sum[:])
+		})},
 		{"JSON: white space", filled(`{"query":"{a}"`, " ", "}")},
 	} {
 		cases = append(cases, hostileCase{c.name, c.body, mediaJSON, variable})
