@@ -54,6 +54,7 @@ var sections = []struct {
 	{"plans", (*bench).plans},
 	{"node", (*bench).node},
 	{"request", (*bench).request},
+	{"bodies", (*bench).bodies},
 	{"wire", (*bench).wire},
 	{"counters", (*bench).counters},
 	{"hostile", (*bench).hostile},
