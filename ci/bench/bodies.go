@@ -20,9 +20,9 @@ type decoded struct {
 	Variables     json.RawMessage `json:"variables"`
 }
 
-// jsonLibraries read a request's body, each as fast as its documentation says how to. Only
-// jsonv2 is as strict as the filter: the others take repeated members, and those but gjson
-// take a member whose name is written in another case.
+// jsonLibraries read a request's body, each as its documentation says to do it fast. None is
+// as strict as the filter: jsonv2 alone refuses repeated members, and no library a name that
+// is there in another case as well.
 var jsonLibraries = []struct {
 	name   string
 	decode func(body []byte, to *decoded) error
